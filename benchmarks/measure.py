@@ -1,0 +1,51 @@
+"""Time and peak memory of a call, as a user would see them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def anonymous_memory() -> int:
+    """Bytes of memory this process has of its own (RssAnon): not files, not shared libraries."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) * 1024
+    raise OSError("no RssAnon in /proc/self/status: memory is measured on Linux only")
+
+
+def peak_extra_memory(call: Callable[[], Any], every: float = 0.002) -> int:
+    """The highest RssAnon while `call` runs, over what there was before it."""
+    before, peak, done = anonymous_memory(), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(every):
+            peak = max(peak, anonymous_memory())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    call()
+    done.set()
+    thread.join()
+    return max(peak, anonymous_memory()) - before
+
+
+def in_fresh_process(script: str, *args: str) -> Any:
+    """What `script args` prints as JSON, in a process with no memory left over from anything else."""
+    done = subprocess.run([sys.executable, script, *args], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout.splitlines()[-1])

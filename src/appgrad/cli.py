@@ -1,0 +1,382 @@
+"""The command line: appgrad fit | transform | score | inspect | demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from . import __version__
+from .estimators import CCA, OverfitWarning, load
+from .files import open_text, open_views, read_table
+from .holdout import HeldOut, held_out
+from .metrics import correlations
+from .views import Array, CountedViews, Views
+
+app = typer.Typer(
+    help="Canonical correlation analysis on files: .npy, .npz (dense or sparse), .csv, .tsv, .parquet.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+out = Console()
+err = Console(stderr=True)
+
+SOURCE = "A file, file.npz::array, or file::columns=a,b,10-20."
+XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}")]
+YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by 'appgrad fit -o'.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 1 with one clear line for a failure, 2 for wrong usage."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        err.print(f"error: {message}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        err.print("error: interrupted; nothing was written")
+        sys.exit(1)
+
+
+def _version(show: bool) -> None:
+    if show:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Canonical correlation analysis on files."""
+
+
+@app.command()
+def fit(
+    x: XSource,
+    y: YSource,
+    k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")] = 2,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to save the model.")] = None,
+    solver: Annotated[str, typer.Option(help="auto, exact or qr.")] = "auto",
+    ridge: Annotated[str, typer.Option(help="auto, a number, or one per view: RX,RY.")] = "auto",
+    holdout: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Which rows are held out.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Fit CCA to two files and show training and held-out correlations.
+
+    The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
+    """
+    model = CCA(k, solver=solver, ridge=_ridge(ridge))
+    if output is not None and not output.parent.is_dir():
+        raise FileNotFoundError(f"{output.parent}: no such folder")
+    start = time.perf_counter()
+    with _progress(not as_json) as watch:
+        views = watch("fit", open_views(x, y))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(views)
+        fitted = time.perf_counter() - start
+        if output is not None:
+            model.save(output)
+        tested = None
+        if holdout > 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OverfitWarning)
+                tested = held_out(model, watch("held-out check", open_views(x, y)), holdout, seed)
+    seconds = time.perf_counter() - start
+    messages = [str(w.message) for w in caught]
+    if as_json:
+        _print_json(
+            {
+                **_facts(model),
+                "held_out_correlations": None if tested is None else tested.correlations.tolist(),
+                "held_out_method": None if tested is None else tested.method,
+                "seconds": seconds,
+                "seconds_fit": fitted,
+                "warnings": messages,
+                "model": None if output is None else str(output),
+            }
+        )
+        return
+    trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
+    _print_model(model, fitted, tested, seconds - fitted, trivial)
+    for message in messages:
+        err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True)
+    saved = "not saved: give -o model.cca" if output is None else f"saved to {output}"
+    out.print(f"model     {saved}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def transform(
+    model: Model,
+    x: XSource,
+    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view; optional.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv or .parquet")] = ...,  # type: ignore[assignment]
+) -> None:
+    """Write the scores of new rows."""
+    fitted = load(model)
+    if output.suffix not in WRITERS:
+        raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
+    if y is None:
+        table = read_table(x)
+        fitted._require_columns(table.matrix.shape[1], table.names, 0, table.label)
+        scores = {"x_scores": fitted._project(table.matrix, 0)}
+    else:
+        scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
+    _write_whole(output, scores)
+    out.print(f"{len(scores['x_scores'])} rows written to {output}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
+    """Correlations of the scores of these rows, with the weights of the model."""
+    fitted = load(model)
+    views = open_views(x, y)
+    found = correlations(*fitted.transform(views))
+    if as_json:
+        _print_json(
+            {"correlations": found.tolist(), "score": float(found.mean()), "n_samples": views.n_samples}
+        )
+        return
+    table = Table(title=f"correlations on {views.n_samples} rows", title_justify="left")
+    table.add_column("component", justify="right")
+    table.add_column("correlation", justify="right")
+    table.add_column("in training", justify="right")
+    for i, (here, there) in enumerate(zip(found, fitted.canonical_correlations_, strict=True), 1):
+        table.add_row(str(i), f"{here:.4f}", f"{there:.4f}")
+    out.print(table)
+    out.print(f"score     {found.mean():.4f} (mean)", highlight=False)
+
+
+@app.command()
+def inspect(
+    model: Model,
+    x_names: Names = None,
+    y_names: Names = None,
+    top: Annotated[int, typer.Option(min=1, help="Features to show for each component.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Show a model: what was fitted, and the leading features of each component."""
+    fitted = load(model)
+    labels = [_names(fitted, view, file) for view, file in (("x", x_names), ("y", y_names))]
+    leading = [
+        {view: _leading(fitted, view, i, top, names) for view, names in zip("xy", labels, strict=True)}
+        for i in range(len(fitted.canonical_correlations_))
+    ]
+    if as_json:
+        _print_json({**_facts(fitted), "params": _params(fitted), "components": leading})
+        return
+    _print_model(fitted, None, None, 0.0, False)
+    for i, component in enumerate(leading):
+        table = Table(
+            title=f"component {i + 1}: {fitted.canonical_correlations_[i]:.4f}", title_justify="left"
+        )
+        for heading in ("x feature", "x correlation", "y feature", "y correlation"):
+            table.add_column(heading, justify="right" if "corr" in heading else "left", overflow="fold")
+        for row in range(max(len(component["x"]), len(component["y"]))):
+            cells: list[str] = []
+            for view in "xy":
+                item = component[view][row] if row < len(component[view]) else None
+                cells += ["", ""] if item is None else [item["feature"], f"{item['correlation']:+.3f}"]
+            table.add_row(*(_plain(cell) for cell in cells))
+        out.print(table)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure.")] = Path("demo"),
+) -> None:
+    """CCA between the left and right halves of scikit-learn's handwritten digits."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    images = load_digits().images
+    train, test = train_test_split(images, test_size=0.3, random_state=0)
+    halves = [(m[:, :, :4].reshape(len(m), -1), m[:, :, 4:].reshape(len(m), -1)) for m in (train, test)]
+    start = time.perf_counter()
+    model = CCA(n_components=8).fit(*halves[0])
+    seconds = time.perf_counter() - start
+    tested = correlations(*model.transform(*halves[1]))
+    out.print("left against right half of 8 x 8 digits, 32 + 32 pixels", highlight=False)
+    _print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen", 0), 0.0, False)
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from .plots import scree
+    except ImportError:
+        err.print("no figure: pip install 'appgrad[plots]'", highlight=False)
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    figure = output / "digits.png"
+    ax = scree(model.canonical_correlations_, tested)
+    ax.set_title("Digits: left half against right half")
+    ax.figure.savefig(figure, dpi=150)
+    out.print(f"figure    saved to {figure}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress(show: bool) -> Iterator[Callable[[str, Views], Views]]:
+    """A progress bar on the terminal that counts the rows which views deliver."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[passes]:.1f} passes"),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        disable=not (show and err.is_terminal),
+    )
+
+    def watch(name: str, views: Views) -> Views:
+        task = bar.add_task(name, total=None, passes=0.0)
+        return CountedViews(views, lambda rows: bar.update(task, passes=rows / views.n_samples))
+
+    with bar:
+        yield watch
+
+
+def _print_model(
+    model: CCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
+) -> None:
+    caption = "* close to 1 because there are too few rows, not because the views are related"
+    table = Table(caption=caption if trivial else None, caption_justify="left")
+    table.add_column("component", justify="right")
+    table.add_column("training", justify="right")
+    if tested is not None:
+        table.add_column("held out", justify="right")
+    for i, rho in enumerate(model.canonical_correlations_):
+        cells = [str(i + 1), f"{rho:.4f}" + (("*" if rho > 0.99 else " ") if trivial else "")]
+        table.add_row(*cells, *([] if tested is None else [f"{tested.correlations[i]:.4f}"]))
+    out.print(table)
+    facts = {
+        "rows": f"{model.n_samples_}",
+        "columns": f"{model.n_features_in_} + {model.n_features_y_}",
+        "solver": f"{model.solver_}: {model.solver_reason_}",
+    }
+    if fitted is not None:
+        facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
+    if tested is not None:
+        facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
+    for name, fact in facts.items():
+        out.print(f"{name:9} {fact}", highlight=False, soft_wrap=True)
+
+
+def _facts(model: CCA) -> dict[str, Any]:
+    return {
+        "correlations": model.canonical_correlations_.tolist(),
+        "n_samples": model.n_samples_,
+        "n_features": [model.n_features_in_, model.n_features_y_],
+        "solver": model.solver_,
+        "solver_reason": model.solver_reason_,
+        "iterations": max(model.n_iter_),
+        "passes": model.n_passes_,
+    }
+
+
+def _params(model: CCA) -> dict[str, Any]:
+    return {name: value for name, value in model.get_params().items() if name != "callback"}
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    # Not through rich: a JSON object must not be wrapped or coloured.
+    sys.stdout.write(json.dumps(record) + "\n")
+
+
+def _plain(text: str) -> str:
+    """Feature names are data: no markup in them is obeyed."""
+    return text.replace("[", "\\[")
+
+
+def _ridge(text: str) -> str | float | tuple[float, float]:
+    if text == "auto":
+        return text
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) not in (1, 2):
+        raise typer.BadParameter(f"{text!r} is not auto, a number or RX,RY", param_hint="--ridge")
+    return values[0] if len(values) == 1 else (values[0], values[1])
+
+
+def _fitted_names(model: CCA, view: str) -> Array | None:
+    return getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
+
+
+def _names(model: CCA, view: str, file: Path | None) -> list[str]:
+    p = model.n_features_in_ if view == "x" else model.n_features_y_
+    if file is None:
+        fitted = _fitted_names(model, view)
+        return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
+    with open_text(str(file)) as lines:
+        names = [line.rstrip("\n") for line in lines]
+    if len(names) != p:
+        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
+    return names
+
+
+def _leading(model: CCA, view: str, component: int, top: int, names: list[str]) -> list[dict[str, Any]]:
+    """The features most correlated with a score, strongest first."""
+    loadings, std = (model.x_loadings_, model.x_std_) if view == "x" else (model.y_loadings_, model.y_std_)
+    column = loadings[:, component] / np.where(std > 0, std, 1.0)
+    order = np.argsort(-np.abs(column), kind="stable")[:top]
+    return [{"feature": names[j], "correlation": float(column[j])} for j in order]
+
+
+def _write_whole(path: Path, scores: dict[str, Array]) -> None:
+    """Write to a neighbour first, so that a failure leaves no half file behind."""
+    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        WRITERS[path.suffix](part, scores)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_npz(path: Path, scores: dict[str, Array]) -> None:
+    with open(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **scores)
+
+
+def _columns(scores: dict[str, Array]) -> dict[str, Array]:
+    return {f"{name[0]}{i + 1}": s[:, i] for name, s in scores.items() for i in range(s.shape[1])}
+
+
+def _write_csv(path: Path, scores: dict[str, Array]) -> None:
+    columns = _columns(scores)
+    np.savetxt(
+        path, np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns), comments=""
+    )
+
+
+def _write_parquet(path: Path, scores: dict[str, Array]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("writing .parquet needs pyarrow: pip install 'appgrad[files]'") from error
+    pq.write_table(pa.table(_columns(scores)), path)
+
+
+WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}

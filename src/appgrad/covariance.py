@@ -1,0 +1,453 @@
+"""What algorithms see: mergeable moments, and covariances as operators on thin matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+
+from .linalg import Triangle
+from .views import ENTRY_BYTES, Array, Block, Matrix, Views, require_finite
+
+# Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
+TILE_BYTES = 16 * 2**20
+# Sparse times sparse costs about 400 times as much per multiplication as dense (measured): above a
+# density of 1 / sqrt(400), the dense product of the same rows is faster.
+DENSE_ABOVE = 0.05
+
+
+# What is not finite in the statistics of a block is reported as an error with its cause.
+quiet = np.errstate(over="ignore", invalid="ignore")
+
+
+class Moments(NamedTuple):
+    """Number of rows, column means and (biased) variances of both views; mergeable."""
+
+    n: int
+    mean_x: Array
+    mean_y: Array
+    var_x: Array
+    var_y: Array
+
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
+        n = self.n + other.n
+        share = other.n / n
+
+        def mean(a: Array, b: Array) -> Array:
+            return a + (b - a) * share
+
+        def var(a: Array, b: Array, mean_a: Array, mean_b: Array) -> Array:
+            return a + (b - a) * share + (mean_b - mean_a) ** 2 * (share * (1 - share))
+
+        return Moments(
+            n,
+            mean(self.mean_x, other.mean_x),
+            mean(self.mean_y, other.mean_y),
+            var(self.var_x, other.var_x, self.mean_x, other.mean_x),
+            var(self.var_y, other.var_y, self.mean_y, other.mean_y),
+        )
+
+
+def moments(views: Views, center: bool = True) -> Moments:
+    """Means and variances in one pass; without centring, means of zero and mean squares."""
+
+    @quiet
+    def part(block: Block) -> Moments:
+        mean_x, var_x = _column_moments(block.x, center)
+        mean_y, var_y = _column_moments(block.y, center)
+        _check(views, block, var_x, var_y)
+        return Moments(block.x.shape[0], mean_x, mean_y, var_x, var_y)
+
+    return views.reduce(part, Moments.merge)
+
+
+class SecondMoments(NamedTuple):
+    """Number of rows, means and sums of centred products of the columns of [X Y]; mergeable."""
+
+    n: int
+    mean: Array
+    scatter: Array
+
+    def merge(self, other: SecondMoments) -> SecondMoments:
+        """The second moments of both sets of rows; the scatter of `self` is reused for the result."""
+        n = self.n + other.n
+        delta = other.mean - self.mean
+        scatter = self.scatter
+        scatter += other.scatter
+        scatter += np.outer(delta * (self.n * (other.n / n)), delta)
+        return SecondMoments(n, self.mean + delta * (other.n / n), scatter)
+
+    def moments(self, p: int) -> Moments:
+        """The diagonal part, split into a first view of p columns and the rest."""
+        var = np.maximum(np.diag(self.scatter), 0.0) / self.n
+        return Moments(self.n, self.mean[:p], self.mean[p:], var[:p], var[p:])
+
+
+def second_moments(views: Views, center: bool = True) -> SecondMoments:
+    """All second moments in one pass: (p1 + p2)^2 numbers."""
+
+    @quiet
+    def part(block: Block) -> SecondMoments:
+        n, p = block.x.shape[0], block.x.shape[1] + block.y.shape[1]
+        if sp.issparse(block.x) and sp.issparse(block.y):
+            entries = block.x.nnz + block.y.nnz
+            sparse = entries < DENSE_ABOVE * n * p
+        else:
+            sparse = False
+        shift, total, scatter = (_sparse_scatter if sparse else _dense_scatter)(block, center)
+        _check(views, block, *np.split(np.diag(scatter), [block.x.shape[1]]))
+        mean = total / n
+        if center:
+            scatter -= np.outer(total, mean)
+            return SecondMoments(n, shift + mean, scatter)
+        return SecondMoments(n, np.zeros(p), scatter)
+
+    return views.reduce(part, SecondMoments.merge)
+
+
+def triangle(views: Views, center: bool = True) -> Triangle:
+    """The triangular factor of the centred [X Y] in one pass, without squaring its condition number."""
+
+    @quiet
+    def part(block: Block) -> Triangle:
+        Z = np.hstack([_to_dense(block.x), _to_dense(block.y)]).astype(np.float64, copy=False)
+        mean = np.zeros(Z.shape[1])
+        if center:
+            mean = _pilot(Z)
+            Z -= mean
+            rest = Z.mean(axis=0)
+            Z -= rest
+            mean = mean + rest
+        _check(views, block, *np.split(len(Z) * np.abs(Z).max(axis=0) ** 2, [block.x.shape[1]]))
+        return Triangle(len(Z), mean, np.asarray(np.linalg.qr(Z, mode="r")))
+
+    return views.reduce(part, Triangle.merge)
+
+
+class Units(NamedTuple):
+    """The coordinates algorithms work in: (X - mean) * scale, and the diagonal ridge there.
+
+    Columns that do not vary have scale 0: they are absent, and their weights come out as zero.
+    """
+
+    mean_x: Array
+    mean_y: Array
+    scale_x: Array
+    scale_y: Array
+    ridge_x: Array
+    ridge_y: Array
+
+
+def units(
+    m: Moments,
+    dtype: np.dtype[Any],
+    *,
+    scale: bool = False,
+    ridge: str | float | tuple[float, float] = "auto",
+) -> Units:
+    """Means, scales and ridges for data with these moments.
+
+    ridge="auto" is 1e-10 (float32: 1e-6) times each column's variance; a number is absolute and is
+    added to the covariance diagonals of the (optionally scaled) data; a pair is one per view.
+    """
+    parts: list[tuple[Array, Array]] = []
+    pair = ridge if isinstance(ridge, tuple) else (ridge, ridge)
+    for mean, var, r in ((m.mean_x, m.var_x, pair[0]), (m.mean_y, m.var_y, pair[1])):
+        sd = np.sqrt(var)
+        # Rounding of the values alone gives a constant column this much spread.
+        varies = sd > 10 * np.finfo(dtype).eps * np.abs(mean)
+        s = np.where(varies, 1.0 / np.where(varies, sd, 1.0) if scale else 1.0, 0.0)
+        if r == "auto":
+            parts.append((s, (1e-10 if dtype == np.float64 else 1e-6) * var * s * s))
+        else:
+            parts.append((s, np.full(len(s), float(r))))
+    (scale_x, ridge_x), (scale_y, ridge_y) = parts
+    return Units(m.mean_x, m.mean_y, scale_x, scale_y, ridge_x, ridge_y)
+
+
+class Covariance:
+    """The covariances of two views as an operator: thin products, one pass over the rows each.
+
+    Sx is the covariance of (X - mean_x) * scale_x plus the ridge, Sxy the cross-covariance without it.
+    """
+
+    def __init__(self, views: Views, m: Moments, u: Units) -> None:
+        self.views, self.moments, self.units = views, m, u
+        # Columns far from zero are shifted entry by entry; the others are centred on the thin side.
+        self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
+        self.shift_y = _far_from_zero(u.mean_y, m.var_y, m.n)
+
+    def products(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d)."""
+        c = A.shape[1]
+
+        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
+            both = np.hstack([U, V])
+            return x.T @ both, y.T @ both, both.sum(axis=0)
+
+        XT, YT, total = self._sum(A, B, part)
+        XT = self._finish(XT, total, "x")
+        YT = self._finish(YT, total, "y")
+        ridge_x, ridge_y = self._ridges(A, B)
+        return XT[:, :c] + ridge_x, XT[:, c:], YT[:, :c], YT[:, c:] + ridge_y
+
+    def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Sx A and Sy B."""
+
+        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
+            return x.T @ U, y.T @ V, U.sum(axis=0), V.sum(axis=0)
+
+        xx, yy, total_u, total_v = self._sum(A, B, part)
+        ridge_x, ridge_y = self._ridges(A, B)
+        return self._finish(xx, total_u, "x") + ridge_x, self._finish(yy, total_v, "y") + ridge_y
+
+    def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
+        """A'Sx A, A'Sxy B, B'Sy B: from the scores alone, without a transposed product."""
+
+        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
+            return U.T @ U, U.T @ V, V.T @ V
+
+        xx, xy, yy = self._sum(A, B, part)
+        n = self.moments.n
+        ridge_x, ridge_y = self._ridges(A, B)
+        return xx / n + A.T @ ridge_x, xy / n, yy / n + B.T @ ridge_y
+
+    def row_grams(self, tx: Array, ty: Array) -> tuple[Array, Array]:
+        """The n x n Gram matrices of the rows of (X - c) * scale * tx, and of Y, in memory.
+
+        For data with more columns than rows. c is the mean where data are dense and may be any point
+        elsewhere: centre the matrices, not the rows. As many rows as the memory budget holds are kept
+        at a time and multiplied with the later ones: one pass for each budget full of rows.
+        """
+        n = self.moments.n
+        Kx, Ky = np.zeros((n, n)), np.zeros((n, n))
+        wx, wy = self.units.scale_x * tx, self.units.scale_y * ty
+
+        def scaled(block: Block) -> Block:
+            x = _near_mean(block.x.astype(np.float64), self.units.mean_x, self.shift_x)
+            y = _near_mean(block.y.astype(np.float64), self.units.mean_y, self.shift_y)
+            return Block(block.offset, _times(x, wx), _times(y, wy))
+
+        for group in _groups(map(scaled, self.views.blocks())):
+            for later in self.views.blocks():
+                if later.offset < group[0].offset:
+                    continue
+                z = scaled(later)
+                for kept in group:
+                    cell = np.ix_(_rows(z), _rows(kept))
+                    Kx[cell] = _to_dense(z.x @ kept.x.T)
+                    Ky[cell] = _to_dense(z.y @ kept.y.T)
+        return tuple(np.tril(K) + np.tril(K, -1).T for K in (Kx, Ky))  # type: ignore[return-value]
+
+    def combinations(self, P: Array, Q: Array) -> tuple[Array, Array]:
+        """((X - mean) * scale)'P and the same for Y and Q: columns of P and Q are combinations of rows."""
+
+        def part(block: Block) -> tuple[Array, ...]:
+            rows = _rows(block)
+            x, y = _shifted(block.x, self.shift_x), _shifted(block.y, self.shift_y)
+            return x.T @ P[rows], y.T @ Q[rows]
+
+        n = self.moments.n
+        x, y = self.views.sum(part)
+        return n * self._finish(x, P.sum(axis=0), "x"), n * self._finish(y, Q.sum(axis=0), "y")
+
+    def diagonal(self) -> tuple[Array, Array]:
+        """The diagonals of Sx and Sy; no pass over the data."""
+        return _diagonals(self.moments, self.units)
+
+    def dense(self) -> DenseCovariance:
+        """The same operator on p x p matrices gathered in one pass."""
+        # Means that are all zero were either not asked for or make no difference.
+        center = bool(np.any(self.units.mean_x) or np.any(self.units.mean_y))
+        return DenseCovariance(second_moments(self.views, center), self.units)
+
+    def _sum(self, A: Array, B: Array, part: Any) -> tuple[Array, ...]:
+        u, dtype = self.units, self.views.dtype
+        A = (A * u.scale_x[:, None]).astype(dtype, copy=False)
+        B = (B * u.scale_y[:, None]).astype(dtype, copy=False)
+        rest_a = (u.mean_x - self.shift_x) @ A
+        rest_b = (u.mean_y - self.shift_y) @ B
+
+        def of_block(block: Block) -> tuple[Array, ...]:
+            x, y = _shifted(block.x, self.shift_x), _shifted(block.y, self.shift_y)
+            U = np.asarray(x @ A, dtype=dtype) - rest_a.astype(dtype, copy=False)
+            V = np.asarray(y @ B, dtype=dtype) - rest_b.astype(dtype, copy=False)
+            return part(x, y, U, V)  # type: ignore[no-any-return]
+
+        return self.views.sum(of_block)
+
+    def _finish(self, product: Array, total: Array, view: str) -> Array:
+        """Centre and scale the rows of X'U / n."""
+        u = self.units
+        mean, shift, scale = (
+            (u.mean_x, self.shift_x, u.scale_x) if view == "x" else (u.mean_y, self.shift_y, u.scale_y)
+        )
+        return np.asarray((product - np.outer(mean - shift, total)) * (scale / self.moments.n)[:, None])
+
+    def _ridges(self, A: Array, B: Array) -> tuple[Array, Array]:
+        return self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
+
+
+class DenseCovariance:
+    """The same operator when p x p matrices fit: n is gone, and a product is no pass."""
+
+    def __init__(self, second: SecondMoments, u: Units) -> None:
+        p = len(u.scale_x)
+        s = np.concatenate([u.scale_x, u.scale_y])
+        S = second.scatter / second.n
+        S *= s[:, None]
+        S *= s
+        self.moments, self.units = second.moments(p), u
+        self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
+
+    def products(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B."""
+        xx, yy = self.squares(A, B)
+        return xx, self.Sxy @ B, self.Sxy.T @ A, yy
+
+    def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Sx A and Sy B."""
+        u = self.units
+        return self.Sx @ A + u.ridge_x[:, None] * A, self.Sy @ B + u.ridge_y[:, None] * B
+
+    def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
+        """A'Sx A, A'Sxy B, B'Sy B."""
+        xx, yy = self.squares(A, B)
+        return A.T @ xx, A.T @ self.Sxy @ B, B.T @ yy
+
+    def diagonal(self) -> tuple[Array, Array]:
+        """The diagonals of Sx and Sy."""
+        return _diagonals(self.moments, self.units)
+
+    def dense(self) -> DenseCovariance:
+        """Itself."""
+        return self
+
+
+def _diagonals(m: Moments, u: Units) -> tuple[Array, Array]:
+    return m.var_x * u.scale_x * u.scale_x + u.ridge_x, m.var_y * u.scale_y * u.scale_y + u.ridge_y
+
+
+def _far_from_zero(mean: Array, var: Array, n: int) -> Array:
+    """The means of the columns that must be shifted before they are multiplied, zero for the others.
+
+    Centring on the thin side loses a factor (mean / sd)^2 of precision, at most n here. A sparse column
+    beyond that has all its entries stored, so shifting keeps it as sparse as it is: with a share d
+    stored, (mean / sd)^2 <= d / (1 - d), which is below n unless d = 1.
+    """
+    return np.where(np.abs(mean) > np.sqrt(n) * np.sqrt(var), mean, 0.0)
+
+
+def _shifted(x: Matrix, shift: Array) -> Matrix:
+    if not np.any(shift):
+        return x
+    if not sp.issparse(x):
+        return (x - shift).astype(x.dtype, copy=False)
+    data = (x.data - shift[x.indices]).astype(x.dtype, copy=False)
+    return sp.csr_array((data, x.indices, x.indptr), shape=x.shape)
+
+
+def _near_mean(x: Matrix, mean: Array, shift: Array) -> Matrix:
+    """x - mean for a dense x; for a sparse one, only what keeps it sparse."""
+    return _shifted(x, shift) if sp.issparse(x) else x - mean
+
+
+def _times(x: Matrix, scale: Array) -> Matrix:
+    return x.multiply(scale).tocsr() if sp.issparse(x) else x * scale
+
+
+def _rows(block: Block) -> Array:
+    return np.arange(block.offset, block.offset + block.x.shape[0])
+
+
+def _groups(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+    """Consecutive blocks, as many at a time as the memory budget holds."""
+    budget, size, group = get_config()["working_memory"] * 2**20, 0, list[Block]()
+    for block in blocks:
+        bytes_ = sum(ENTRY_BYTES * z.nnz if sp.issparse(z) else z.nbytes for z in block[1:])
+        if group and size + bytes_ > budget:
+            yield group
+            size, group = 0, []
+        size += bytes_
+        group.append(block)
+    yield group
+
+
+def _to_dense(x: Matrix) -> Array:
+    return np.asarray(x.toarray() if sp.issparse(x) else x)
+
+
+def _pilot(x: Array) -> Array:
+    """A point near the mean: exactly the value of a constant column, and not at an outlying first row."""
+    first = x[0].astype(np.float64)
+    return np.asarray(first + (x[:100] - first).mean(axis=0))
+
+
+def _full_columns(x: Matrix) -> Array:
+    """First-row values of the columns of a CSR block that have all their entries stored, else zero."""
+    shift = np.zeros(x.shape[1])
+    first = x.indices[: x.indptr[1]]
+    full = np.bincount(x.indices, minlength=x.shape[1])[first] == x.shape[0]
+    shift[first[full]] = x.data[: x.indptr[1]][full]
+    return shift
+
+
+def _column_moments(x: Matrix, center: bool) -> tuple[Array, Array]:
+    """Column means and variances of one block, to full precision whatever the means are."""
+    n = x.shape[0]
+    if not sp.issparse(x):
+        shift = _pilot(x) if center else np.zeros(x.shape[1])
+        d = x - shift
+        rest = d.mean(axis=0) if center else shift
+        return shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0)
+    shift = _full_columns(x) if center else np.zeros(x.shape[1])
+    data = x.data - shift[x.indices]
+    stored = np.bincount(x.indices, minlength=x.shape[1])
+    rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
+    squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
+    return shift + rest, (squares + (n - stored) * rest**2) / n
+
+
+def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
+    """A shift c, the sum of z - c and of (z - c)(z - c)' over the rows z of [x y]."""
+    n, p1 = block.x.shape
+    p = p1 + block.y.shape[1]
+    rows = max(1, min(n, TILE_BYTES // (8 * p)))
+    buffer = np.empty((rows, p))
+    shift, total = np.zeros(p), np.zeros(p)
+    if center:
+        shift = np.concatenate([_pilot(_to_dense(z[:100])) for z in block[1:]])
+    scatter = np.zeros((p, p))
+    for start in range(0, n, rows):
+        tile = buffer[: min(rows, n - start)]
+        x, y = (_to_dense(z[start : start + rows]) for z in block[1:])
+        np.subtract(x, shift[:p1], out=tile[:, :p1])
+        np.subtract(y, shift[p1:], out=tile[:, p1:])
+        total += tile.sum(axis=0)
+        scatter += tile.T @ tile
+    return shift, total, scatter
+
+
+def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
+    """The same by a sparse product, shifting only the columns stored in full."""
+    Z = sp.hstack([block.x, block.y], format="csr").astype(np.float64, copy=False)
+    shift = _full_columns(Z) if center else np.zeros(Z.shape[1])
+    Z = _shifted(Z, shift)
+    return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
+
+
+def _check(views: Views, block: Block, x: Array, y: Array) -> None:
+    """Statistics that are not finite have a cause in the block: name it."""
+    for view, statistic in enumerate((x, y)):
+        if not np.all(np.isfinite(statistic)):
+            require_finite(block[1 + view], partial(views.describe, view), block.offset)
+            column = int(np.flatnonzero(~np.isfinite(statistic))[0])
+            raise ValueError(
+                f"Values in {views.describe(view, column)} are too large to be squared in double "
+                "precision: rescale the column"
+            )

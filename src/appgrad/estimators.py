@@ -1,0 +1,483 @@
+"""What people use: CCA as a scikit-learn estimator, and models loaded from files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from . import persist
+from .choose import SOLVERS, solve
+from .metrics import correlations
+from .solve import Problem, Progress, Solution
+from .sources import as_column, as_matrix, as_views, feature_names, is_views
+from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
+
+logger = logging.getLogger("appgrad")
+
+# Arrays that make up a fitted model, in the order of the public contract.
+FITTED = (
+    "canonical_correlations_",
+    "x_weights_",
+    "y_weights_",
+    "x_loadings_",
+    "y_loadings_",
+    "x_mean_",
+    "y_mean_",
+    "x_std_",
+    "y_std_",
+    "residuals_",
+    "error_bounds_",
+    "_y_slopes",
+)
+FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
+
+
+class OverfitWarning(UserWarning):
+    """The correlations are high because there are too few rows, not because the views are related."""
+
+
+class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):
+    """Canonical correlation analysis of two views of the same rows.
+
+    Finds weights phi_i, psi_i such that the scores X phi_i and y psi_i have unit variance, are
+    uncorrelated between components, and have the largest possible correlations, in descending order.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of canonical pairs.
+    solver : {"auto", "exact", "qr"}, default="auto"
+        "exact" works on covariances gathered in one pass, or on n x n matrices when a view has more
+        columns than there are rows; "qr" on a triangular factor of the data, slower, and accurate where
+        the covariances are ill-conditioned; "auto" takes "exact", and "qr" when that would lose precision.
+    ridge : "auto", float or pair of floats, default="auto"
+        Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
+        variance: enough for collinear columns, too little to matter otherwise. A number is absolute, in
+        units of the (optionally scaled) data; a pair is one per view. With fewer rows than columns, choose
+        a number: see `OverfitWarning`.
+    center : bool, default=True
+        Remove the column means.
+    scale : bool, default=False
+        Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
+    tol, max_iter, max_passes, max_seconds, max_flops : optional
+        Stopping rules of iterative solvers; the direct solvers of this version finish in one step.
+    oversampling, preconditioner, step_size, batch_size, normaliser, covariance : optional
+        Options of iterative solvers, not used by the direct solvers of this version.
+    forget, checkpoint : None
+        Reserved for streams and long runs; other values are refused in this version.
+    callback : callable, optional
+        Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()).
+    n_jobs : int, optional
+        Threads to use; None follows the limits of threadpoolctl, by default all cores.
+    random_state : int, optional
+        Seed of randomised solvers; the direct ones need none.
+    verbose : int, default=0
+        Log what was done through `logging.getLogger("appgrad")`.
+
+    Attributes
+    ----------
+    canonical_correlations_ : ndarray of shape (n_components,)
+        Descending, in [0, 1]. With a ridge these are the values of the regularised problem, never above
+        the correlations of the training scores.
+    x_weights_, y_weights_ : ndarray of shape (n_features, n_components)
+        Scores are (X - x_mean_) @ x_weights_. Signs: the largest x weight is positive. Also available as
+        `x_rotations_`, `y_rotations_`.
+    x_loadings_, y_loadings_ : ndarray of shape (n_features, n_components)
+        Covariances of the columns with the scores of their own view.
+    coef_, intercept_ : ndarray
+        Linear prediction of y: X @ coef_.T + intercept_. Computed when asked for.
+    x_mean_, y_mean_, x_std_, y_std_ : ndarray
+        Column means and standard deviations; x_loadings_ / x_std_[:, None] are correlations.
+    n_iter_ : list of int
+        Number of steps of each component; direct solvers take one.
+    n_passes_ : float
+        How often all rows were read, for any purpose.
+    residuals_ : ndarray of shape (n_components,)
+        Relative residual of each pair in the canonical equations: an estimate of its quality.
+    error_bounds_ : ndarray of shape (n_components,)
+        Distance of each value to a singular value of the whitened cross-covariance, as computed.
+    solver_, solver_reason_ : str
+        What was taken, and why.
+    history_ : list of dict
+        iteration, passes, seconds, flops, tcc of each step; flops are NaN for direct solvers.
+    n_samples_, n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : what was fitted.
+
+    Notes
+    -----
+    `predict` regresses y on the scores of X, which is least squares of rank n_components; scikit-learn's
+    CCA leaves the correlations out of it and predicts values that are too large. `score` is the mean
+    correlation of paired scores with the weights fixed, not R^2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> model = CCA(n_components=3).fit(X, y)
+    >>> model.canonical_correlations_.round(6)
+    array([0.795608, 0.200556, 0.07257 ])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        solver: str = "auto",
+        ridge: str | float | tuple[float, float] = "auto",
+        center: bool = True,
+        scale: bool = False,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        max_flops: float | None = None,
+        oversampling: str | int = "auto",
+        preconditioner: str | None = "auto",
+        step_size: str | float = "auto",
+        batch_size: int = 200,
+        normaliser: str | int = "auto",
+        covariance: str = "auto",
+        forget: float | None = None,
+        checkpoint: str | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.ridge = ridge
+        self.center = center
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.max_flops = max_flops
+        self.oversampling = oversampling
+        self.preconditioner = preconditioner
+        self.step_size = step_size
+        self.batch_size = batch_size
+        self.normaliser = normaliser
+        self.covariance = covariance
+        self.forget = forget
+        self.checkpoint = checkpoint
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to two views of the same rows, or to one `Views` object that holds both.
+
+        Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit.
+        """
+        start = time.perf_counter()
+        problem = self._problem()
+        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        one_dimensional = y is not None and _ndim(y) == 1
+        views = CountedViews(as_views(X, y, threads=threads))
+        _require_components(problem, views)
+        with threadpool_limits(threads, user_api="blas"):
+            solution, choice = solve(views, problem, self.solver)
+        self._set(solution, views.views.dtype)
+        self.n_samples_, self.n_features_in_ = views.n_samples, views.n_features_x
+        self.n_features_y_ = views.n_features_y
+        self._set_names(*views.names)
+        self.solver_, self.solver_reason_ = choice
+        self.n_iter_, self.n_passes_ = [1] * problem.n_components, views.passes
+        self._y_1d = one_dimensional
+        self._warn_if_trivial()
+        self._report(solution, time.perf_counter() - start)
+        return self
+
+    def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
+        """Scores of X, or of both views when y is given or X is a `Views` object."""
+        check_is_fitted(self, "canonical_correlations_")
+        if is_views(X):
+            views = as_views(X, y)
+            self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
+            self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+            scores = [
+                (self._project(block.x, 0, block.offset), self._project(block.y, 1, block.offset))
+                for block in views.blocks()
+            ]
+            return np.vstack([u for u, _ in scores]), np.vstack([v for _, v in scores])
+        m = as_matrix(X, "X")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        U = self._project(m, 0)
+        if y is None:
+            return U
+        m = as_matrix(as_column(y), "y")
+        self._require_columns(m.shape[1], feature_names(y), 1, "y")
+        if m.shape[0] != len(U):
+            raise ValueError(f"y has {m.shape[0]} rows, X has {len(U)}: rows must be paired")
+        return U, self._project(m, 1)
+
+    def fit_transform(self, X: Any, y: Any = None) -> tuple[Array, Array]:
+        """Fit and return the scores of both views."""
+        return self.fit(X, y).transform(X, y)  # type: ignore[return-value]
+
+    def predict(self, X: Any) -> Array:
+        """Least-squares prediction of y from the scores of X."""
+        check_is_fitted(self, "canonical_correlations_")
+        U = self.transform(X)
+        U = U[0] if isinstance(U, tuple) else np.asarray(U)
+        predicted = U @ self._y_slopes.T + self.y_mean_.astype(self._y_slopes.dtype)
+        return np.asarray(predicted.ravel() if self._y_1d else predicted)
+
+    def inverse_transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
+        """Rows that have these scores, reconstructed from the components kept."""
+        check_is_fitted(self, "canonical_correlations_")
+        rows_x = self._reconstructed(X, self.x_loadings_, self.x_mean_, "X")
+        if y is None:
+            return rows_x
+        return rows_x, self._reconstructed(y, self.y_loadings_, self.y_mean_, "y")
+
+    def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:
+        """Mean over the components of the correlation of the two scores, weights fixed."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight is not supported by CCA.score")
+        if y is None and not is_views(X):
+            raise ValueError("score needs both views: score(X, y)")
+        U, V = self.transform(X, y)
+        return float(np.mean(correlations(U, V)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
+
+        Callbacks and random generators are not saved.
+        """
+        check_is_fitted(self, "canonical_correlations_")
+        from . import __version__
+
+        params = {name: value for name, value in self.get_params().items() if _is_plain(value)}
+        arrays = {name: getattr(self, name) for name in FITTED}
+        meta = {
+            "library": __version__,
+            "estimator": type(self).__name__,
+            "params": params,
+            "facts": {name: getattr(self, name) for name in FACTS},
+            "history": self.history_,
+            "y_1d": self._y_1d,
+            "feature_names": [
+                None if names is None else [str(name) for name in names] for names in self._names()
+            ],
+        }
+        persist.write(path, arrays, meta)
+
+    @property
+    def x_rotations_(self) -> Array:
+        """The x weights under scikit-learn's other name."""
+        return self.x_weights_
+
+    @property
+    def y_rotations_(self) -> Array:
+        """The y weights under scikit-learn's other name."""
+        return self.y_weights_
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients (n_features_y, n_features_x) of the linear prediction of y."""
+        return np.asarray(self._y_slopes @ self.x_weights_.T)
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercept of the linear prediction of y."""
+        return np.asarray(self.y_mean_ - self._y_slopes @ (self.x_weights_.T @ self.x_mean_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.canonical_correlations_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _problem(self) -> Problem:
+        """The parameters, checked."""
+        k, ridge = self.n_components, self.ridge
+        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")
+        if self.solver not in ("auto", *SOLVERS):
+            raise ValueError(f"solver must be one of {['auto', *SOLVERS]}, got {self.solver!r}")
+        for name in ("forget", "checkpoint"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not supported by this version; use None")
+        if isinstance(ridge, list | tuple | np.ndarray):
+            if len(ridge) != 2:
+                raise ValueError(f"ridge must be 'auto', a number or a pair, got {len(ridge)} values")
+            return Problem(int(k), self.center, self.scale, (_ridge(ridge[0]), _ridge(ridge[1])))
+        return Problem(int(k), self.center, self.scale, "auto" if ridge == "auto" else _ridge(ridge))
+
+    def _set(self, solution: Solution, dtype: np.dtype[Any]) -> None:
+        s = solution
+        self.canonical_correlations_ = s.correlations
+        self.x_weights_, self.y_weights_ = s.x_weights.astype(dtype), s.y_weights.astype(dtype)
+        self.x_loadings_, self.y_loadings_ = s.x_loadings.astype(dtype), s.y_loadings.astype(dtype)
+        self._y_slopes = s.y_slopes.astype(dtype)
+        self.x_mean_, self.y_mean_ = s.mean_x, s.mean_y
+        self.x_std_, self.y_std_ = s.std_x, s.std_y
+        self.residuals_, self.error_bounds_ = s.residuals, s.error_bounds
+
+    def _names(self) -> tuple[Array | None, Array | None]:
+        return getattr(self, "feature_names_in_", None), getattr(self, "feature_names_y_", None)
+
+    def _set_names(self, x: Array | None, y: Array | None) -> None:
+        for attribute, names in (("feature_names_in_", x), ("feature_names_y_", y)):
+            if names is not None:
+                setattr(self, attribute, np.asarray(names, dtype=object))
+            elif hasattr(self, attribute):
+                delattr(self, attribute)
+
+    def _warn_if_trivial(self) -> None:
+        n, p = self.n_samples_, self.n_features_in_ + self.n_features_y_
+        if p >= n and self.canonical_correlations_[0] > 0.99:
+            warnings.warn(
+                f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
+                "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",
+                OverfitWarning,
+                stacklevel=3,
+            )
+
+    def _report(self, solution: Solution, seconds: float) -> None:
+        tcc = float(solution.correlations.sum())
+        progress = Progress(1, self.n_passes_, seconds, np.nan, tcc, lambda: solution, "converged")
+        self.history_ = [progress.record()]
+        if self.verbose:
+            logger.info("%s: %s; %.2f s", self.solver_, self.solver_reason_, seconds)
+        if self.callback is not None:
+            self.callback(progress)
+
+    def _require_columns(self, p: int, names: Array | None, view: int, label: str) -> None:
+        expected = self.n_features_y_ if view else self.n_features_in_
+        if p != expected:
+            raise ValueError(f"{label} has {p} features, but CCA is expecting {expected} features as input")
+        fitted = self._names()[view]
+        if names is None or fitted is None or list(names) == list(fitted):
+            return
+        missing = [name for name in fitted if name not in set(names)]
+        if not missing:
+            raise ValueError(
+                f"{label} has the feature names of the fit in another order: reorder its columns"
+            )
+        unexpected = [name for name in names if name not in set(fitted)]
+        raise ValueError(
+            f"{label} has other feature names than in fit: missing {missing[:5]}, unexpected {unexpected[:5]}"
+        )
+
+    def _project(self, m: Matrix, view: int, offset: int = 0) -> Array:
+        """(m - mean) @ weights, a few rows at a time, in double precision."""
+        mean, weights = (self.y_mean_, self.y_weights_) if view else (self.x_mean_, self.x_weights_)
+        dtype = np.float32 if m.dtype.kind == "f" and m.dtype.itemsize <= 4 else np.float64
+        out = np.empty((m.shape[0], weights.shape[1]), dtype=dtype)
+        W = weights.astype(np.float64)
+        rows = max(1, BLOCK_BYTES // (8 * m.shape[1]))
+        for start in range(0, len(out), rows):
+            part = m[start : start + rows]
+            scores = part @ W - mean @ W if hasattr(part, "nnz") else (part - mean) @ W
+            if not np.all(np.isfinite(scores)):
+                name = partial(describe, "y" if view else "X", self._names()[view])
+                require_finite(part, name, offset + start)
+            out[start : start + rows] = scores
+        return out
+
+    def _reconstructed(self, scores: Any, loadings: Array, mean: Array, name: str) -> Array:
+        scores = as_matrix(scores, name)
+        if scores.shape[1] != loadings.shape[1]:
+            raise ValueError(
+                f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"
+            )
+        return np.asarray(scores @ loadings.T + mean.astype(loadings.dtype))
+
+
+def load(path: str | os.PathLike[str]) -> CCA:
+    """The model in a file written by `save`. Nothing is unpickled, whatever the file holds.
+
+    Examples
+    --------
+    >>> import tempfile, os, appgrad
+    >>> from sklearn.datasets import load_linnerud
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "m.cca")
+    ...     appgrad.CCA(2).fit(X, y).save(path)
+    ...     round(appgrad.load(path).score(X, y), 6)
+    0.498082
+    """
+    arrays, meta = persist.read(path)
+    try:
+        if meta["estimator"] != "CCA":
+            raise ValueError(f"{path} holds a {meta['estimator']}, which this version of appgrad cannot read")
+        model: CCA = CCA().set_params(
+            **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
+        )
+        for name in FITTED:
+            setattr(model, name, arrays[name])
+        for name in FACTS:
+            setattr(model, name, meta["facts"][name])
+        model.history_, model._y_1d = meta["history"], meta["y_1d"]
+        model._set_names(*meta["feature_names"])
+        _require_shapes(model)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
+    return model
+
+
+def _require_shapes(model: CCA) -> None:
+    k = len(model.canonical_correlations_)
+    for name, expected in (
+        ("x_weights_", (model.n_features_in_, k)),
+        ("y_weights_", (model.n_features_y_, k)),
+        ("x_mean_", (model.n_features_in_,)),
+        ("y_mean_", (model.n_features_y_,)),
+    ):
+        if getattr(model, name).shape != expected:
+            raise TypeError(f"{name} has shape {getattr(model, name).shape}, expected {expected}")
+
+
+def _require_components(problem: Problem, views: Views) -> None:
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    limit = min(n - 1 if problem.center else n, p1, p2)
+    if problem.n_components > limit:
+        raise ValueError(
+            f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
+            f"{p1} + {p2} columns: use at most {limit}"
+        )
+
+
+def _ridge(value: Any) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
+        raise ValueError(f"ridge must be 'auto' or finite numbers of at least 0, got {value!r}")
+    return float(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON can hold it."""
+    return value is None or isinstance(value, bool | int | float | str | tuple | list)
+
+
+def _ndim(data: Any) -> int:
+    return len(data.shape) if hasattr(data, "shape") else np.asarray(data).ndim

@@ -1,0 +1,152 @@
+"""The small dense mathematics: whitening with rank decisions, truncated SVD, the mergeable QR."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+from scipy.linalg.lapack import dpocon
+
+from .views import Array
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Whitening(NamedTuple):
+    """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there."""
+
+    W: Array
+    rank: int
+    condition: float
+
+
+def equilibration(variances: Array) -> Array:
+    """Powers of two that bring every standard deviation into [0.7, 1.4]; 1 where the variance is zero.
+
+    Multiplying by a power of two is exact, so units change no rank decision and no digit.
+    """
+    safe = np.where(variances > 0, variances, 1.0)
+    return np.asarray(np.exp2(-np.round(np.log2(safe) / 2)))
+
+
+def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
+    """Whiten a covariance matrix S with a diagonal ridge R, deciding its rank when it is ill-conditioned.
+
+    Cholesky when S + R is well conditioned; otherwise its eigen-decomposition, without the directions in
+    which S is at rounding level. `precision` is the relative error of the entries of S: rounding of the
+    products, or of the data when these are less precise.
+    """
+    live = np.flatnonzero(np.diag(S) > 0)
+    W = np.zeros((len(S), len(live)))
+    if not len(live):
+        return Whitening(W, 0, np.inf)
+    variances = np.diag(S)[live]
+    t = equilibration(variances + ridge[live])
+    C = S[np.ix_(live, live)] * t[:, None] * t
+    r = ridge[live] * t * t
+    M = C + np.diag(r)
+    L, condition = _cholesky(M)
+    if L is not None and condition < 1e8:
+        W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
+        # A ridge below 1e-9 cannot be what keeps the condition number below 1e8: S itself has full rank.
+        rank = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
+        return Whitening(W, rank, condition)
+    E, V = np.linalg.eigh(M)
+    keep = _significant(E - r @ V**2, E[-1], precision)
+    W = W[:, : np.count_nonzero(keep)]
+    W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
+    return Whitening(W, W.shape[1], float(E[-1] / E[keep].min()) if W.shape[1] else np.inf)
+
+
+def isotropic(variances: Array, ridge: Array, floor: float) -> tuple[Array, float]:
+    """Units t in which the ridge is c I, and c: t = 1 / sqrt(ridge) and c = 1, or equilibrated and c = 0.
+
+    A positive ridge counts as at least `floor` times a column's variance, so that units stay comparable.
+    """
+    if not np.any(ridge > 0):
+        return equilibration(variances), 0.0
+    at_least = np.maximum(ridge, floor * variances)
+    return np.asarray(1.0 / np.sqrt(np.where(at_least > 0, at_least, 1.0))), 1.0
+
+
+def _rank(S: Array, variances: Array, precision: float) -> int:
+    t = equilibration(variances)
+    E = np.linalg.eigvalsh(S * t[:, None] * t)
+    return int(np.count_nonzero(_significant(E, E[-1], precision)))
+
+
+def _cholesky(M: Array) -> tuple[Array | None, float]:
+    """Lower Cholesky factor and estimated condition number, or (None, inf) when M is not definite."""
+    try:
+        L = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        return None, np.inf
+    reciprocal, _ = dpocon(L, np.abs(M).sum(axis=0).max(), uplo="L")
+    return L, 1.0 / reciprocal if reciprocal > 0 else np.inf
+
+
+def _significant(eigenvalues: Array, largest: float, precision: float) -> Array:
+    return np.asarray(eigenvalues > len(eigenvalues) * precision * max(largest, 0.0))
+
+
+def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
+    """The k leading singular triples U, s, V of T and the residual of each.
+
+    When k is small, the leading eigenvectors of the smaller of T T' and T'T and one Rayleigh-Ritz
+    step, which makes the error of s quadratic in that of the subspace; otherwise the full SVD.
+    """
+    if T.shape[0] > T.shape[1]:
+        V, s, U, residual = leading_svd(T.T, k)
+        return U, s, V, residual
+    m = len(T)
+    if 4 * k <= m:
+        _, U = sl.eigh(T @ T.T, subset_by_index=[m - k, m - 1])
+        P, s, Vt = np.linalg.svd(U.T @ T, full_matrices=False)
+        U = U @ P
+    else:
+        U, s, Vt = np.linalg.svd(T, full_matrices=False)
+        U, s, Vt = U[:, :k], s[:k], Vt[:k]
+    # T'u = s v holds by construction; T v = s u is what an inaccurate subspace would break.
+    residual = np.linalg.norm(T @ Vt.T - U * s, axis=0) / np.sqrt(2)
+    return U, s, Vt.T, residual
+
+
+class Triangle(NamedTuple):
+    """Triangular factor R of the centred rows, R'R = sum (z - mean)(z - mean)', mergeable (TSQR)."""
+
+    n: int
+    mean: Array
+    R: Array
+
+    def merge(self, other: Triangle) -> Triangle:
+        """The factor of both sets of rows: the difference of the means enters as one more row."""
+        n = self.n + other.n
+        delta = other.mean - self.mean
+        bridge = np.sqrt(self.n * other.n / n) * delta
+        R = np.asarray(np.linalg.qr(np.vstack([self.R, other.R, bridge[None, :]]), mode="r"))
+        return Triangle(n, self.mean + delta * (other.n / n), R)
+
+
+class Factor(NamedTuple):
+    """One centred view as U diag(s) V' in units in which its ridge is c I."""
+
+    U: Array
+    s: Array
+    c: float
+
+    def shrinkage(self, n: int) -> Array:
+        """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""
+        return np.asarray(self.s / np.sqrt(self.s**2 + n * self.c))
+
+
+def factor_cca(fx: Factor, fy: Factor, n: int, k: int) -> tuple[Array, Array, Array, Array]:
+    """CCA of two factored views: coefficients on V (r1 x k, r2 x k), correlations, residuals.
+
+    Bjorck & Golub (1973): the singular values of Ux'Uy, each side shrunk by its ridge.
+    """
+    T = fx.shrinkage(n)[:, None] * (fx.U.T @ fy.U) * fy.shrinkage(n)
+    P, rho, Q, residual = leading_svd(T, k)
+    a = P / np.sqrt(fx.s**2 / n + fx.c)[:, None]
+    b = Q / np.sqrt(fy.s**2 / n + fy.c)[:, None]
+    return a, b, rho, residual

@@ -1,0 +1,214 @@
+"""The one loop, and how its result, or a direct solver's, becomes a solution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .covariance import Covariance, DenseCovariance
+from .linalg import leading_svd, whitening
+from .views import Array
+
+Operator = Covariance | DenseCovariance
+
+
+class Problem(NamedTuple):
+    """What is asked: the number of components, and the units and ridge it is asked in."""
+
+    n_components: int
+    center: bool = True
+    scale: bool = False
+    ridge: str | float | tuple[float, float] = "auto"
+
+
+class Solution(NamedTuple):
+    """Canonical pairs in the units of the data, best first, scores of unit variance.
+
+    `residuals` are relative residuals of the canonical equations in the norm of the covariances'
+    diagonals; `y_slopes` are the covariances of the columns of y with the scores of X, the coefficients
+    of their regression; `error_bounds` bound the distance of each correlation to a true one, NaN where
+    unknown; `condition` is that of the matrices factored, NaN where none was squared.
+    """
+
+    correlations: Array
+    x_weights: Array
+    y_weights: Array
+    x_loadings: Array
+    y_loadings: Array
+    y_slopes: Array
+    mean_x: Array
+    mean_y: Array
+    std_x: Array
+    std_y: Array
+    residuals: Array
+    error_bounds: Array
+    condition: float
+
+
+class Report(NamedTuple):
+    """What one step found out on the way: diagnostics travel apart from the state."""
+
+    A: Array
+    B: Array
+    tcc: float
+    flops: float
+    converged: bool
+
+
+class Solver(Protocol):
+    """Hyper-parameters and one step; no loop, no printing."""
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[Any, Report]:
+        """The first state."""
+
+    def step(self, state: Any, cov: Operator) -> tuple[Any, Report]:
+        """The next state: a NamedTuple with only what the step after it needs."""
+
+
+class Limits(NamedTuple):
+    """Budgets of a run; None is unlimited."""
+
+    iterations: int | None = None
+    passes: float | None = None
+    seconds: float | None = None
+    flops: float | None = None
+
+
+class Progress(NamedTuple):
+    """Where a run stands after an iteration; `solution()` makes a model of the best state so far."""
+
+    iteration: int
+    passes: float
+    seconds: float
+    flops: float
+    tcc: float
+    solution: Callable[[], Solution]
+    stopped: str | None = None
+
+    def record(self) -> dict[str, float]:
+        """The numbers alone, for `history_`."""
+        return {
+            "iteration": self.iteration,
+            "passes": self.passes,
+            "seconds": self.seconds,
+            "flops": self.flops,
+            "tcc": self.tcc,
+        }
+
+
+def iterate(
+    solver: Solver,
+    covs: Iterator[Operator],
+    full: Operator,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    limits: Limits,
+    passes: Callable[[], float],
+    callback: Callable[[Progress], Any] | None = None,
+) -> Iterator[Progress]:
+    """Run a solver step by step until it converges, a budget is spent or the callback returns True.
+
+    `covs` gives the covariance each step works on: always the same one, or one per minibatch. The
+    state with the most correlation captured is kept; `solution()` is taken on the covariance `full`.
+    The last progress says in `stopped` why the run ended: "converged", the budget's name, or "callback".
+    """
+    start = time.perf_counter()
+    iteration, flops = 0, 0.0
+    state: Any = None
+    best: Report | None = None
+    while True:
+        cov = next(covs)
+        state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
+        iteration += 1
+        flops += report.flops
+        if best is None or report.tcc >= best.tcc:
+            best = report
+        spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
+        make = partial(canonical, full, best.A, best.B)
+        progress = Progress(iteration, spent.passes or 0.0, spent.seconds or 0.0, flops, best.tcc, make)
+        stopped = "converged" if report.converged else _exhausted(spent, limits)
+        if callback is not None and callback(progress) is True and stopped is None:
+            stopped = "callback"
+        yield progress._replace(stopped=stopped)
+        if stopped is not None:
+            return
+
+
+def _exhausted(spent: Limits, limits: Limits) -> str | None:
+    """The name of the first budget that is used up."""
+    for name, used, limit in zip(Limits._fields, spent, limits, strict=True):
+        if limit is not None and used is not None and used >= limit:
+            return name
+    return None
+
+
+def canonical(cov: Operator, A: Array, B: Array) -> Solution:
+    """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals."""
+    xx, xy, yx, yy = cov.products(A, B)
+    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G))).W for G in (A.T @ xx, B.T @ yy))
+    k = min(wx.shape[1], wy.shape[1])
+    P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, k)
+    P, Q = wx @ P, wy @ Q
+    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q))
+
+
+def solution(
+    cov: Operator,
+    rho: Array,
+    A: Array,
+    B: Array,
+    products: tuple[Array, Array, Array, Array] | None = None,
+    *,
+    error_bounds: Array | None = None,
+    condition: float = np.nan,
+) -> Solution:
+    """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units."""
+    xx, xy, yx, yy = cov.products(A, B) if products is None else products
+    u = cov.units
+    dx, dy = cov.diagonal()
+    residuals = np.sqrt((_norm2(xy - xx * rho, dx) + _norm2(yx - yy * rho, dy)) / 2)
+    # Without the ridge: covariances of the columns with the scores, and the variance of the scores.
+    xx, yy = xx - u.ridge_x[:, None] * A, yy - u.ridge_y[:, None] * B
+    fx, fy = (1 / np.sqrt(np.sum(M * S, axis=0)) for M, S in ((A, xx), (B, yy)))
+    x_weights = A * u.scale_x[:, None]
+    sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])
+    fx, fy = fx * sign, fy * sign
+    return Solution(
+        correlations=np.clip(rho, 0.0, 1.0),
+        x_weights=x_weights * fx,
+        y_weights=B * u.scale_y[:, None] * fy,
+        x_loadings=_unscaled(xx, u.scale_x) * fx,
+        y_loadings=_unscaled(yy, u.scale_y) * fy,
+        y_slopes=_unscaled(yx, u.scale_y) * fx,
+        mean_x=u.mean_x,
+        mean_y=u.mean_y,
+        std_x=np.sqrt(cov.moments.var_x),
+        std_y=np.sqrt(cov.moments.var_y),
+        residuals=residuals,
+        error_bounds=np.full(len(rho), np.nan) if error_bounds is None else error_bounds,
+        condition=condition,
+    )
+
+
+def require_rank(k: int, rank_x: int, rank_y: int) -> None:
+    """Raise unless both views have at least k independent columns."""
+    if k > min(rank_x, rank_y):
+        raise ValueError(
+            f"n_components={k} is above the rank of the data (X {rank_x}, y {rank_y}): "
+            f"use at most {min(rank_x, rank_y)}"
+            + (", and remove constant columns" if min(rank_x, rank_y) == 0 else "")
+        )
+
+
+def _norm2(r: Array, diagonal: Array) -> Array:
+    safe = np.where(diagonal > 0, diagonal, np.inf)
+    return np.asarray(np.sum((r / np.sqrt(safe)[:, None]) ** 2, axis=0))
+
+
+def _unscaled(M: Array, scale: Array) -> Array:
+    return np.asarray(M * np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)[:, None])

@@ -1,0 +1,64 @@
+"""Exact CCA from covariances, or from row Gram matrices when there are more columns than rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..covariance import Covariance, DenseCovariance, moments, second_moments, units
+from ..linalg import EPS, Factor, factor_cca, isotropic, leading_svd, whitening
+from ..solve import Problem, Solution, require_rank, solution
+from ..views import Array, Views
+
+
+def exact(views: Views, problem: Problem) -> Solution:
+    """Whiten both covariances and take the SVD of what remains: Lemma 1.1 of the paper.
+
+    Sx^-1/2 Sxy Sy^-1/2 = P diag(rho) Q',  phi = Sx^-1/2 P,  psi = Sy^-1/2 Q
+    """
+    if max(views.n_features_x, views.n_features_y) > views.n_samples:
+        return by_rows(views, problem)
+    k, center, scale, ridge = problem
+    second = second_moments(views, center)
+    m = second.moments(views.n_features_x)
+    cov = DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
+    precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
+    wx = whitening(cov.Sx, cov.units.ridge_x, precision)
+    wy = whitening(cov.Sy, cov.units.ridge_y, precision)
+    require_rank(k, wx.rank, wy.rank)
+    P, rho, Q, residual = leading_svd(wx.W.T @ cov.Sxy @ wy.W, k)
+    condition = max(wx.condition, wy.condition)
+    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, condition=condition)
+
+
+def by_rows(views: Views, problem: Problem) -> Solution:
+    """The same through the n x n side: K = X X' = U diag(s^2) U', never a p x p matrix.
+
+    The canonical vectors are combinations of rows, phi = X'U diag(1 / s) a, with a from the CCA of U.
+    """
+    k, center, scale, ridge = problem
+    m = moments(views, center)
+    cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge))
+    u = cov.units
+    # Squared units enter K: with a floor of 1e-10 a small ridge keeps six digits beside a large column.
+    tx, cx = isotropic(m.var_x * u.scale_x * u.scale_x, u.ridge_x, floor=1e-10)
+    ty, cy = isotropic(m.var_y * u.scale_y * u.scale_y, u.ridge_y, floor=1e-10)
+    precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
+    Kx, Ky = cov.row_grams(tx, ty)
+    fx, fy = _factor(Kx, cx, center, precision), _factor(Ky, cy, center, precision)
+    require_rank(k, len(fx.s), len(fy.s))
+    a, b, rho, residual = factor_cca(fx, fy, m.n, k)
+    X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
+    A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
+    return solution(cov, rho, A, B, error_bounds=residual)
+
+
+def _factor(K: Array, c: float, center: bool, precision: float) -> Factor:
+    """U and s of a view's centred rows from their Gram matrix, without what is at rounding level."""
+    # Rounding errors of K before centring, if they all add up, and of the steps after it.
+    rounding = 4 * len(K) * precision * np.diag(K).max()
+    if center:
+        K = K - K.mean(axis=0)
+        K -= K.mean(axis=1)[:, None]
+    E, U = np.linalg.eigh(K)
+    keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
+    return Factor(U[:, keep], np.sqrt(E[keep]), c)

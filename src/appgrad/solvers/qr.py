@@ -1,0 +1,45 @@
+"""Exact CCA from the triangular factor of [X Y]: the accurate choice for ill-conditioned data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..covariance import Covariance, Moments, triangle, units
+from ..linalg import Factor, factor_cca, isotropic
+from ..solve import Problem, Solution, require_rank, solution
+from ..views import Array, Views
+
+
+def qr(views: Views, problem: Problem) -> Solution:
+    """Bjorck & Golub (1973): canonical correlations are the singular values of Qx'Qy.
+
+    The condition number is never squared. Rows are read once for the factor and once for residuals.
+    """
+    k, center, scale, ridge = problem
+    p = views.n_features_x
+    n, mean, R = triangle(views, center)
+    var = _mean_squares(R, n)
+    m = Moments(n, mean[:p], mean[p:], var[:p], var[p:])
+    u = units(m, views.dtype, scale=scale, ridge=ridge)
+    eps = float(np.finfo(views.dtype).eps)
+    fx, vx, tx = _factor(R[:, :p], m.var_x, u.scale_x, u.ridge_x, eps)
+    fy, vy, ty = _factor(R[:, p:], m.var_y, u.scale_y, u.ridge_y, eps)
+    require_rank(k, len(fx.s), len(fy.s))
+    a, b, rho, residual = factor_cca(fx, fy, n, k)
+    cov = Covariance(views, m, u)
+    return solution(cov, rho, tx[:, None] * (vx @ a), ty[:, None] * (vy @ b), error_bounds=residual)
+
+
+def _factor(R: Array, var: Array, scale: Array, ridge: Array, eps: float) -> tuple[Factor, Array, Array]:
+    """U, s and V of one view's columns of R, in units in which the ridge is isotropic."""
+    t, c = isotropic(var * scale * scale, ridge, floor=1e-20)
+    U, s, Vt = np.linalg.svd(R * (scale * t), full_matrices=False)
+    keep = s > max(R.shape) * eps * s[0]
+    return Factor(U[:, keep], s[keep], c), Vt[keep].T, t
+
+
+def _mean_squares(R: Array, n: int) -> Array:
+    """Column sums of squares over n, without overflow on the way."""
+    largest = np.abs(R).max(axis=0)
+    safe = np.where(largest > 0, largest, 1.0)
+    return np.asarray(np.sum((R / safe) ** 2, axis=0) / n * safe * safe)

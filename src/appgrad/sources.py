@@ -1,0 +1,80 @@
+"""From whatever a user has to views: arrays, sparse matrices and data frames, checked on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import _get_feature_names
+
+from .views import Array, ArrayViews, Matrix, Views
+
+
+def as_views(X: Any, y: Any = None, *, threads: int | None = None) -> Views:
+    """Views on two matrices of any supported kind; a `Views` object is passed through.
+
+    Values are not looked at here: NaN and infinity are found in the first pass, block by block.
+    """
+    if is_views(X):
+        if y is not None:
+            raise ValueError("X is a Views object and holds both views already: leave y out")
+        views: Views = X
+        return views
+    if y is None:
+        raise ValueError(
+            "CCA requires y to be passed, but the target y is None: give the second view, fit(X, y)"
+        )
+    names = feature_names(X), feature_names(y)
+    return ArrayViews(
+        as_matrix(X, "X", min_rows=2), as_matrix(as_column(y), "y", min_rows=2), names=names, threads=threads
+    )
+
+
+def is_views(data: Any) -> bool:
+    """Whether this is a `Views` object, which holds both views."""
+    return hasattr(data, "blocks") and hasattr(data, "reduce") and hasattr(data, "n_features_x")
+
+
+def feature_names(data: Any) -> Array | None:
+    """The column names of a data frame when all are strings, otherwise None."""
+    names: Array | None = _get_feature_names(data)
+    return names
+
+
+def as_column(y: Any) -> Any:
+    """A one-dimensional y as a matrix of one column; anything else as it is."""
+    if hasattr(y, "columns") or sp.issparse(y):
+        return y
+    if hasattr(y, "to_frame"):
+        return y.to_frame()
+    y = y if isinstance(y, np.ndarray) else np.asarray(y)
+    return y.reshape(-1, 1) if y.ndim == 1 else y
+
+
+def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
+    """A two-dimensional ndarray or canonical CSR matrix of real numbers, without a copy where possible."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        raise ValueError(f"{name} is a masked array with masked values: fill or drop them first")
+    m = check_array(
+        data,
+        accept_sparse="csr",
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=min_rows,
+        input_name=name,
+    )
+    if m.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {m.dtype}: CCA needs real numbers; convert or drop such columns")
+    if m.dtype.kind == "f" and m.dtype.itemsize > 8:
+        m = m.astype(np.float64)
+    if not sp.issparse(m):
+        return m
+    if m.dtype.itemsize == 2 and m.dtype.kind == "f":
+        m = m.astype(np.float32)
+    m = sp.csr_array(m)
+    if not m.has_canonical_format:
+        m = m.copy()
+        m.sum_duplicates()
+    return m

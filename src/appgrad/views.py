@@ -1,0 +1,275 @@
+"""Where rows live: two views of the same rows, delivered block by block."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn import get_config
+from threadpoolctl import threadpool_info, threadpool_limits
+
+Array = npt.NDArray[Any]
+Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
+T = TypeVar("T")
+
+# A block this large amortises the overhead of a call and still leaves a small machine its memory.
+BLOCK_BYTES = 32 * 2**20
+# Column index and value of one stored entry of a sparse block.
+ENTRY_BYTES = 12
+
+
+class Block(NamedTuple):
+    """Rows `offset ... offset + len(x)` of both views, as floats, dense or CSR."""
+
+    offset: int
+    x: Matrix
+    y: Matrix
+
+
+class Views(Protocol):
+    """Two views of the same rows, and the one way to compute anything from them."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_features_x(self) -> int:
+        """Number of columns of the first view."""
+
+    @property
+    def n_features_y(self) -> int:
+        """Number of columns of the second view."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: the precision of the blocks."""
+
+    @property
+    def threads(self) -> int:
+        """How many blocks are worked on at a time."""
+
+    @property
+    def names(self) -> tuple[Array | None, Array | None]:
+        """Column names of the two views, where there are any."""
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What messages call the two views."""
+
+    def blocks(self) -> Iterator[Block]:
+        """Every row once, in order."""
+
+    def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T]) -> T:
+        """`combine` over `f(block)` in a fixed order, so that two runs agree to the last bit."""
+
+    def sum(self, f: Callable[[Block], Sequence[Array]]) -> tuple[Array, ...]:
+        """The arrays of `f(block)` added over all blocks."""
+
+    def take(self, rows: Array) -> Views:
+        """The views restricted to these rows, in this order."""
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
+        """Minibatches of `size` rows in random order, each row once; the last one may be shorter."""
+
+    def describe(self, view: int, column: int) -> str:
+        """A column's name for messages: view 0 is X, view 1 is y."""
+
+
+class BaseViews:
+    """What every back end shares: reductions and minibatches in terms of `blocks` and `take`."""
+
+    n_samples: int
+    n_features_x: int
+    n_features_y: int
+    dtype: np.dtype[Any]
+    threads: int = 1
+    labels: tuple[str, str] = ("X", "y")
+    names: tuple[Array | None, Array | None] = (None, None)
+
+    def blocks(self) -> Iterator[Block]:
+        """Every row once, in order."""
+        raise NotImplementedError
+
+    def take(self, rows: Array) -> Views:
+        """The views restricted to these rows."""
+        raise NotImplementedError
+
+    def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T]) -> T:
+        """`combine` over `f(block)` in a fixed order."""
+        results = _ordered_map(f, self.blocks(), self.threads)
+        total = next(results)
+        for result in results:
+            total = combine(total, result)
+        return total
+
+    def sum(self, f: Callable[[Block], Sequence[Array]]) -> tuple[Array, ...]:
+        """The arrays of `f(block)` added over all blocks."""
+
+        def add(total: tuple[Array, ...], part: tuple[Array, ...]) -> tuple[Array, ...]:
+            for a, b in zip(total, part, strict=True):
+                a += b
+            return total
+
+        return self.reduce(lambda block: tuple(f(block)), add)
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
+        """Minibatches of rows in random order, each row once."""
+        order = rng.permutation(self.n_samples)
+        for start in range(0, self.n_samples, size):
+            yield self.take(np.sort(order[start : start + size]))
+
+    def describe(self, view: int, column: int) -> str:
+        """A column's name for messages."""
+        return describe(self.labels[view], self.names[view], column)
+
+
+class ArrayViews(BaseViews):
+    """Views on two matrices in memory or memory-mapped: ndarray, memmap or CSR, each of any number type.
+
+    Blocks are cut from the matrices as they stand; only a block is ever converted to floats.
+    `rows` restricts the views to a selection without copying it.
+    """
+
+    def __init__(
+        self,
+        x: Matrix,
+        y: Matrix,
+        *,
+        rows: Array | None = None,
+        names: tuple[Array | None, Array | None] = (None, None),
+        labels: tuple[str, str] = ("X", "y"),
+        threads: int | None = None,
+    ) -> None:
+        if x.shape[0] != y.shape[0]:
+            raise ValueError(
+                f"{labels[1]} has {y.shape[0]} rows, {labels[0]} has {x.shape[0]}: "
+                "rows must be paired; drop or align the unmatched ones"
+            )
+        self.x, self.y, self.rows, self.names, self.labels = x, y, rows, names, labels
+        self.n_samples = x.shape[0] if rows is None else len(rows)
+        self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
+        self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
+        self.sparse = sp.issparse(x) or sp.issparse(y)
+        self.threads = blas_threads() if threads is None else threads
+        self.block_rows = self._block_rows()
+
+    def _block_rows(self) -> int:
+        row_bytes, row_entries = 0.0, 0.0
+        for m in (self.x, self.y):
+            if sp.issparse(m):
+                entries = m.nnz / max(m.shape[0], 1)
+                row_entries += entries
+                row_bytes += entries * ENTRY_BYTES + ENTRY_BYTES
+            else:
+                row_bytes += m.shape[1] * self.dtype.itemsize
+        budget = min(BLOCK_BYTES, int(get_config()["working_memory"] * 2**20))
+        rows = budget / max(row_bytes, 1.0)
+        if self.sparse:
+            # A block's partial sums are dense, O(k p): cut no finer than p entries a block.
+            rows = max(rows, (self.n_features_x + self.n_features_y) / max(row_entries, 1.0))
+        return max(1, min(int(rows), self.n_samples))
+
+    def blocks(self) -> Iterator[Block]:
+        """Every row once, in order."""
+        for start in range(0, self.n_samples, self.block_rows):
+            stop = min(start + self.block_rows, self.n_samples)
+            index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
+            yield Block(start, self._floats(self.x[index]), self._floats(self.y[index]))
+
+    def _floats(self, rows: Matrix) -> Matrix:
+        return rows if rows.dtype == self.dtype else rows.astype(self.dtype)
+
+    def take(self, rows: Array) -> ArrayViews:
+        """The views restricted to these rows, not copied."""
+        selected = rows if self.rows is None else self.rows[rows]
+        return ArrayViews(
+            self.x, self.y, rows=selected, names=self.names, labels=self.labels, threads=self.threads
+        )
+
+
+class CountedViews(BaseViews):
+    """Views that count the rows they deliver, for `n_passes_` and for progress bars."""
+
+    def __init__(self, views: Views, on_rows: Callable[[int], None] | None = None) -> None:
+        self.views, self.on_rows, self.rows = views, on_rows, 0
+        self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
+        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
+        self.names, self.labels = views.names, views.labels
+
+    @property
+    def passes(self) -> float:
+        """Rows delivered so far over rows there are."""
+        return self.rows / self.n_samples
+
+    def blocks(self) -> Iterator[Block]:
+        """Every row once, counted."""
+        for block in self.views.blocks():
+            self.rows += block.x.shape[0]
+            yield block
+            if self.on_rows is not None:
+                self.on_rows(self.rows)
+
+    def take(self, rows: Array) -> CountedViews:
+        """The views restricted to these rows, counted anew."""
+        return CountedViews(self.views.take(rows), self.on_rows)
+
+
+def describe(label: str, names: Array | None, column: int) -> str:
+    """A column for messages: its position, its name if it has one, and its view."""
+    return f"column {column}{'' if names is None else f' ({names[column]!r})'} of {label}"
+
+
+def require_finite(m: Matrix, describe: Callable[[int], str], offset: int = 0) -> None:
+    """Raise an error that names the first column of these rows with a NaN or an infinity."""
+    if sp.issparse(m):
+        bad = np.flatnonzero(~np.isfinite(m.data))
+        rows, columns = np.searchsorted(m.indptr, bad, side="right") - 1, m.indices[bad]
+        values = m.data[bad]
+    else:
+        rows, columns = np.nonzero(~np.isfinite(m))
+        values = m[rows, columns]
+    if len(columns):
+        first = np.lexsort((rows, columns))[0]
+        found = "NaN" if np.isnan(values[first]) else "infinity"
+        raise ValueError(
+            f"Input {describe(int(columns[first]))} contains {found}, first in row "
+            f"{offset + int(rows[first])}: drop or impute such values first"
+        )
+
+
+def blas_threads() -> int:
+    """Threads that BLAS would use here, so that threadpoolctl limits hold for sparse products too."""
+    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(1, min(pools, default=1))
+
+
+def _is_single(m: Matrix) -> bool:
+    return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
+
+
+def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int) -> Iterator[T]:
+    """`map` in order over a thread pool, with at most `threads + 1` blocks in flight.
+
+    Each block is worked on by one thread, BLAS included: faster than a parallel BLAS block by block
+    (subtracting and converting are parallel too), and no result depends on how many threads there are.
+    A single block is left to BLAS.
+    """
+    first, second = next(blocks), next(blocks, None)
+    if threads == 1 or second is None:
+        yield from map(f, chain([first], [] if second is None else [second], blocks))
+        return
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        pending: deque[Future[T]] = deque()
+        for block in chain([first, second], blocks):
+            pending.append(pool.submit(f, block))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

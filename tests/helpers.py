@@ -1,0 +1,45 @@
+"""What is tested against what: back ends, solvers and problems, each listed once."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from appgrad.solvers.exact import by_rows, exact
+from appgrad.solvers.qr import qr
+from appgrad.views import ArrayViews
+
+SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
+
+
+def memmap(m, folder, name):
+    path = folder / f"{name}.npy"
+    np.save(path, m)
+    return np.load(path, mmap_mode="r")
+
+
+def small_blocks(views, rows=37):
+    """The same views cut into many blocks, so that merging is exercised on small data."""
+    views.block_rows = rows
+    return views
+
+
+BACKENDS = {
+    "dense": lambda X, Y, folder: ArrayViews(X, Y),
+    "blocks": lambda X, Y, folder: small_blocks(ArrayViews(X, Y)),
+    "one thread": lambda X, Y, folder: small_blocks(ArrayViews(X, Y, threads=1)),
+    "fortran": lambda X, Y, folder: small_blocks(ArrayViews(np.asfortranarray(X), np.asfortranarray(Y))),
+    "csr": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), sp.csr_array(Y))),
+    "mixed": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), Y)),
+    "memmap": lambda X, Y, folder: small_blocks(ArrayViews(memmap(X, folder, "x"), memmap(Y, folder, "y"))),
+    "rows": lambda X, Y, folder: small_blocks(
+        ArrayViews(np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0), rows=np.arange(0, 2 * len(X), 2))
+    ),
+}
+
+
+def sparse_counts(rng, n=300, p1=12, p2=9, density=0.04):
+    """Integer counts with few entries, related through a shared topic, no column empty."""
+    topic = rng.random(n) < 0.3
+    X, Y = (rng.poisson(density * (1 + 8 * topic[:, None] * (np.arange(p) < 3)), (n, p)) for p in (p1, p2))
+    X[np.arange(p1), np.arange(p1)] += 1
+    Y[np.arange(p2), np.arange(p2)] += 1
+    return X.astype(float), Y.astype(float)

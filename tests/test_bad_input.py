@@ -1,0 +1,182 @@
+"""Bad input gets a clear error before a pass is wasted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from appgrad import CCA
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((30, 4))
+
+
+@pytest.fixture
+def y(rng):
+    return rng.standard_normal((30, 3))
+
+
+def spoil(m, row, column, value):
+    m = m.copy()
+    m[row, column] = value
+    return m
+
+
+@pytest.mark.parametrize("solver", ["auto", "exact", "qr"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
+def test_nan_and_infinity_name_view_and_column(X, y, solver, value, to):
+    word = "NaN" if np.isnan(value) else "infinity"
+    with pytest.raises(ValueError, match=rf"column 2 of X contains {word}, first in row 7"):
+        CCA(1, solver=solver).fit(to(spoil(X, 7, 2, value)), to(y))
+    with pytest.raises(ValueError, match=rf"column 1 of y contains {word}, first in row 29"):
+        CCA(1, solver=solver).fit(to(X), to(spoil(y, 29, 1, value)))
+
+
+def test_nan_in_a_frame_names_the_column(X, y):
+    frame = pd.DataFrame(spoil(X, 3, 1, np.nan), columns=["age", "height", "w", "z"])
+    with pytest.raises(ValueError, match=r"column 1 \('height'\) of X contains NaN, first in row 3"):
+        CCA(1).fit(frame, y)
+
+
+def test_nan_with_more_columns_than_rows(rng):
+    wide = spoil(rng.standard_normal((10, 50)), 4, 33, np.nan)
+    for solver in ("exact", "qr"):
+        with pytest.raises(ValueError, match="column 33 of X contains NaN"):
+            CCA(1, solver=solver).fit(wide, rng.standard_normal((10, 3)))
+
+
+def test_nan_at_transform(X, y):
+    model = CCA(1).fit(X, y)
+    with pytest.raises(ValueError, match="column 0 of X contains NaN, first in row 5"):
+        model.transform(spoil(X, 5, 0, np.nan))
+    with pytest.raises(ValueError, match="column 2 of y contains infinity"):
+        model.transform(X, spoil(y, 5, 2, np.inf))
+    with pytest.raises(ValueError, match="column 0 of X contains NaN"):
+        model.predict(sp.csr_array(spoil(X, 5, 0, np.nan)))
+
+
+@pytest.mark.parametrize("solver", ["exact", "qr"])
+def test_values_too_large_to_square(X, y, solver):
+    big = spoil(X, 3, 1, 1e300)
+    with pytest.raises(ValueError, match="column 1 of X are too large to be squared"):
+        CCA(1, solver=solver).fit(big, y)
+
+
+def test_rows_must_be_paired(X, y):
+    with pytest.raises(ValueError, match="y has 20 rows, X has 30: rows must be paired"):
+        CCA(1).fit(X, y[:20])
+    model = CCA(1).fit(X, y)
+    with pytest.raises(ValueError, match="rows"):
+        model.score(X, y[:20])
+
+
+@pytest.mark.parametrize("empty", [np.empty((0, 3)), np.empty((30, 0))])
+def test_empty_views(X, empty):
+    with pytest.raises(ValueError, match=r"0 (sample|feature)\(s\)"):
+        CCA(1).fit(empty, X[: len(empty)])
+    with pytest.raises(ValueError, match=r"0 (sample|feature)\(s\)"):
+        CCA(1).fit(X, empty)
+
+
+def test_one_row(X, y):
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        CCA(1).fit(X[:1], y[:1])
+
+
+def test_dimensions(X, y):
+    with pytest.raises(ValueError, match="Reshape your data"):
+        CCA(1).fit(X[:, 0], y)
+    with pytest.raises(ValueError, match="dim 3"):
+        CCA(1).fit(X, y[:, :, None])
+
+
+def test_missing_y(X):
+    with pytest.raises(ValueError, match="requires y"):
+        CCA(1).fit(X)
+
+
+@pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
+def test_complex(X, y, to):
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        CCA(1).fit(to(X + 1j), y)
+
+
+def test_text_and_dates(X, y):
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        CCA(1).fit(np.full((30, 2), "a", dtype=object), y)
+    with pytest.raises(ValueError, match="numeric"):
+        CCA(1).fit(np.full((30, 2), "a"), y)
+    with pytest.raises(TypeError, match="datetime64"):
+        CCA(1).fit(np.full((30, 2), np.datetime64("2020-01-01")), y)
+    with pytest.raises(ValueError, match="masked array"):
+        CCA(1).fit(np.ma.masked_greater(X, 0), y)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "2", None, True])
+def test_n_components_must_be_a_positive_integer(X, y, k):
+    with pytest.raises(ValueError, match="n_components must be an integer of at least 1"):
+        CCA(k).fit(X, y)
+
+
+def test_n_components_above_the_rank(X, y):
+    with pytest.raises(ValueError, match="use at most 3"):
+        CCA(4).fit(X, y)
+    with pytest.raises(ValueError, match="use at most 2"):
+        CCA(3).fit(X[:3], y[:3])
+    with pytest.raises(ValueError, match=r"above the rank of the data \(X 1, y 3\)"):
+        CCA(2).fit(np.repeat(X[:, :1], 4, axis=1), y)
+    assert CCA(np.int64(3)).fit(X, y).x_weights_.shape == (4, 3)
+
+
+@pytest.mark.parametrize("ridge", [-1.0, np.nan, np.inf, "big", (1.0,), (1.0, -2.0), None, True])
+def test_ridge(X, y, ridge):
+    with pytest.raises(ValueError, match="ridge must be"):
+        CCA(1, ridge=ridge).fit(X, y)
+
+
+def test_solver(X, y):
+    with pytest.raises(ValueError, match=r"solver must be one of \['auto', 'exact', 'qr'\], got 'svd'"):
+        CCA(1, solver="svd").fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["forget", "checkpoint"])
+def test_what_is_not_there_yet_is_refused(X, y, name):
+    with pytest.raises(ValueError, match="not supported by this version"):
+        CCA(1, **{name: 0.5}).fit(X, y)
+
+
+def test_unknown_keyword():
+    with pytest.raises(TypeError, match="n_component"):
+        CCA(n_component=2)
+
+
+def test_unfitted(X, y):
+    for call in (
+        lambda m: m.transform(X),
+        lambda m: m.predict(X),
+        lambda m: m.score(X, y),
+        lambda m: m.inverse_transform(X),
+        lambda m: m.save("never-written.cca"),
+    ):
+        with pytest.raises(NotFittedError):
+            call(CCA(1))
+
+
+def test_other_number_of_columns(X, y):
+    model = CCA(1).fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but CCA is expecting 4 features"):
+        model.transform(X[:, :3])
+    with pytest.raises(ValueError, match="y has 2 features, but CCA is expecting 3 features"):
+        model.transform(X, y[:, :2])
+
+
+def test_score_needs_both(X, y):
+    model = CCA(1).fit(X, y)
+    with pytest.raises(ValueError, match="both views"):
+        model.score(X)
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.score(X, y, sample_weight=np.ones(30))

@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad.covariance import Covariance, DenseCovariance, moments, second_moments, triangle, units
+from appgrad.views import ArrayViews
+from helpers import BACKENDS, small_blocks, sparse_counts
+from naive import covariances, dense
+
+
+def problem(kind, rng):
+    if kind == "sparse":
+        return sparse_counts(rng)
+    X, Y = rng.standard_normal((300, 6)) + 3, rng.standard_normal((300, 5)) @ rng.standard_normal((5, 5))
+    if kind == "years":
+        X[:, 0] += 2e8
+        Y[:, 1] -= 1e8
+    return X, Y
+
+
+def textbook(X, Y, u, center=True):
+    """Sx, Sxy, Sy in working units, ridge included."""
+    Sx, Sxy, Sy = covariances(X, Y, center)
+    sx, sy = u.scale_x, u.scale_y
+    return (
+        Sx * np.outer(sx, sx) + np.diag(u.ridge_x),
+        Sxy * np.outer(sx, sy),
+        Sy * np.outer(sy, sy) + np.diag(u.ridge_y),
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "years"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scale", [False, True])
+def test_operator_against_the_textbook(kind, backend, scale, rng, tmp_path):
+    X, Y = problem(kind, rng)
+    views = BACKENDS[backend](X, Y, tmp_path)
+    m = moments(views)
+    u = units(m, views.dtype, scale=scale, ridge=(0.3, 0.01))
+    A, B = rng.standard_normal((X.shape[1], 3)), rng.standard_normal((Y.shape[1], 2))
+    Sx, Sxy, Sy = textbook(X, Y, u)
+    tight = {"rtol": 0, "atol": 1e-6 if kind == "years" else 1e-11}
+    for cov in (Covariance(views, m, u), Covariance(views, m, u).dense()):
+        for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
+            np.testing.assert_allclose(found, expected, **tight)
+        for found, expected in zip(cov.squares(A, B), (Sx @ A, Sy @ B), strict=True):
+            np.testing.assert_allclose(found, expected, **tight)
+        grams = A.T @ Sx @ A, A.T @ Sxy @ B, B.T @ Sy @ B
+        for found, expected in zip(cov.grams(A, B), grams, strict=True):
+            np.testing.assert_allclose(found, expected, **tight)
+        for found, expected in zip(cov.diagonal(), (np.diag(Sx), np.diag(Sy)), strict=True):
+            np.testing.assert_allclose(found, expected, **tight)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_without_centring(backend, rng, tmp_path):
+    X, Y = problem("dense", rng)
+    views = BACKENDS[backend](X, Y, tmp_path)
+    m = moments(views, center=False)
+    u = units(m, views.dtype, ridge=0.0)
+    A, B = rng.standard_normal((6, 3)), rng.standard_normal((5, 2))
+    Sx, Sxy, Sy = textbook(X, Y, u, center=False)
+    for cov in (
+        Covariance(views, m, u),
+        Covariance(views, m, u).dense(),
+        DenseCovariance(second_moments(views, center=False), u),
+    ):
+        for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "years"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_row_grams_and_combinations(kind, backend, rng, tmp_path):
+    X, Y = problem(kind, rng)
+    views = BACKENDS[backend](X, Y, tmp_path)
+    m = moments(views)
+    u = units(m, views.dtype, scale=True)
+    tx, ty = rng.random(X.shape[1]), rng.random(Y.shape[1])
+    Xw = (X - X.mean(axis=0)) * u.scale_x * tx
+    Yw = (Y - Y.mean(axis=0)) * u.scale_y * ty
+    cov = Covariance(views, m, u)
+    H = np.eye(300) - 1 / 300
+    Kx, Ky = cov.row_grams(tx, ty)
+    np.testing.assert_allclose(H @ Kx @ H, Xw @ Xw.T, atol=1e-6)
+    np.testing.assert_allclose(H @ Ky @ H, Yw @ Yw.T, atol=1e-6)
+    P, Q = rng.standard_normal((300, 2)), rng.standard_normal((300, 3))
+    PX, QY = cov.combinations(P, Q)
+    np.testing.assert_allclose(PX * tx[:, None], Xw.T @ P, atol=1e-5)
+    np.testing.assert_allclose(QY * ty[:, None], Yw.T @ Q, atol=1e-5)
+
+
+def test_row_grams_with_little_memory(rng):
+    from sklearn import config_context
+
+    X, Y = rng.standard_normal((300, 600)), rng.standard_normal((300, 5))
+    views = small_blocks(ArrayViews(X, Y))
+    m = moments(views)
+    u = units(m, views.dtype)
+    ones = np.ones(600), np.ones(5)
+    whole = Covariance(views, m, u).row_grams(*ones)
+    with config_context(working_memory=0.5):
+        parts = Covariance(views, m, u).row_grams(*ones)
+    np.testing.assert_allclose(parts, whole, atol=1e-10)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "years"])
+def test_moments_second_moments_and_triangle_agree(kind, backend, rng, tmp_path):
+    X, Y = problem(kind, rng)
+    views = BACKENDS[backend](X, Y, tmp_path)
+    Z = np.hstack([X, Y])
+    m, second, tri = moments(views), second_moments(views), triangle(views)
+    expected = (Z - Z.mean(axis=0)).T @ (Z - Z.mean(axis=0))
+    np.testing.assert_allclose(second.scatter, expected, rtol=1e-6, atol=1e-4 if kind == "years" else 1e-9)
+    np.testing.assert_allclose(tri.R.T @ tri.R, expected, rtol=1e-6, atol=1e-4 if kind == "years" else 1e-9)
+    np.testing.assert_allclose(np.concatenate([m.var_x, m.var_y]), np.diag(expected) / 300, rtol=1e-7)
+    for mean in (second.mean, tri.mean, np.concatenate([m.mean_x, m.mean_y])):
+        np.testing.assert_allclose(mean, Z.mean(axis=0), rtol=1e-14, atol=1e-14)
+    assert m.n == second.n == tri.n == 300
+
+
+@pytest.mark.parametrize("statistic", [moments, second_moments])
+@pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [0.1, 1e8 / 3, -7.0])
+def test_a_constant_column_has_exactly_no_variance(statistic, to, value):
+    X = np.full((5000, 1), value)
+    views = small_blocks(ArrayViews(to(X), to(np.arange(5000.0)[:, None])), rows=617)
+    m = statistic(views)
+    var = m.var_x if hasattr(m, "var_x") else m.scatter[0, 0]
+    assert var == 0
+    scale = units(m if hasattr(m, "var_x") else m.moments(1), views.dtype).scale_x
+    assert scale == 0
+
+
+def test_an_outlying_first_row_costs_no_precision(rng):
+    X = rng.standard_normal((5000, 2))
+    X[0] = 1e6
+    views = ArrayViews(X, X)
+    expected = np.cov(X.T, bias=True)
+    np.testing.assert_allclose(second_moments(views).scatter[:2, :2] / 5000, expected, rtol=1e-10)
+
+
+def test_sparse_data_far_from_zero_stay_sparse(rng):
+    """A sparse matrix with a column of timestamps: only this column is shifted, entry by entry."""
+    X = sp.random_array((2000, 50), density=0.02, rng=rng).tolil()
+    X[:, 7] = rng.standard_normal((2000, 1)) + 1e8
+    X = sp.csr_array(X)
+    views = small_blocks(ArrayViews(X, X[:, 5:9]), rows=300)
+    m = moments(views)
+    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    assert list(np.flatnonzero(cov.shift_x)) == [7]
+    A = np.eye(50)[:, 5:9]
+    Z = dense(X) - dense(X).mean(axis=0)
+    np.testing.assert_allclose(cov.squares(A, np.eye(4))[0], Z.T @ Z @ A / 2000, atol=1e-6)
+
+
+def test_float32_products_are_float32(rng):
+    X, Y = rng.random((50, 3), dtype=np.float32), rng.random((50, 2), dtype=np.float32)
+    views = ArrayViews(X, Y)
+    m = moments(views)
+    cov = Covariance(views, m, units(m, views.dtype))
+    Sx = np.cov(X.T, bias=True)
+    np.testing.assert_allclose(cov.squares(np.eye(3), np.eye(2))[0], Sx, atol=1e-6)
+
+
+def test_ridge_forms(rng):
+    X, Y = rng.standard_normal((50, 3)) * [1, 10, 100], rng.standard_normal((50, 2))
+    m = moments(ArrayViews(X, Y))
+    auto = units(m, np.dtype(float))
+    np.testing.assert_allclose(auto.ridge_x, 1e-10 * m.var_x)
+    np.testing.assert_allclose(units(m, np.dtype(np.float32)).ridge_x, 1e-6 * m.var_x)
+    pair = units(m, np.dtype(float), ridge=(0.1, 0.2))
+    assert set(pair.ridge_x) == {0.1}
+    assert set(pair.ridge_y) == {0.2}
+    np.testing.assert_allclose(units(m, np.dtype(float), scale=True).ridge_x, 1e-10)
+
+
+def test_merging_in_any_split_gives_the_same(rng):
+    X, Y = rng.standard_normal((200, 3)) + 5, rng.standard_normal((200, 2))
+    whole = second_moments(ArrayViews(X, Y))
+    for rows in (1, 2, 7, 199):
+        parts = second_moments(small_blocks(ArrayViews(X, Y), rows))
+        np.testing.assert_allclose(parts.scatter, whole.scatter, atol=1e-11)
+        tri = triangle(small_blocks(ArrayViews(X, Y), rows))
+        np.testing.assert_allclose(tri.R.T @ tri.R, whole.scatter, atol=1e-11)

@@ -1,0 +1,187 @@
+import gzip
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad import CCA, open_views
+from appgrad.files import read_table
+from naive import dense
+
+
+@pytest.fixture
+def X(rng):
+    return np.round(rng.standard_normal((30, 4)), 6)
+
+
+def write(kind, path, m):
+    names = [f"c{j}" for j in range(m.shape[1])]
+    if kind == ".npy":
+        np.save(path, m)
+    elif kind == "dense.npz":
+        np.savez(path, only=m)
+    elif kind == "sparse.npz":
+        sp.save_npz(path, sp.csc_matrix(m))
+    elif kind == ".parquet":
+        import pandas as pd
+
+        pd.DataFrame(m, columns=names).to_parquet(path)
+    else:
+        delimiter = "\t" if ".tsv" in kind else ","
+        lines = [] if "bare" in kind else [delimiter.join(f'"{n}"' for n in names)]
+        lines += [delimiter.join(map(repr, map(float, row))) for row in m]
+        opener = gzip.open if kind.endswith(".gz") else open
+        with opener(path, "wt", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+KINDS = [
+    ".npy",
+    "dense.npz",
+    "sparse.npz",
+    ".csv",
+    "bare.csv",
+    ".csv.gz",
+    ".tsv",
+    "bare.tsv.gz",
+    ".parquet",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file(kind, X, tmp_path):
+    path = tmp_path / f"x{kind}"
+    write(kind, path, X)
+    table = read_table(str(path))
+    np.testing.assert_allclose(dense(table.matrix), X)
+    named = kind in (".csv", ".csv.gz", ".tsv", ".parquet")
+    assert (table.names is None) != named
+    if named:
+        assert list(table.names) == ["c0", "c1", "c2", "c3"]
+    some = read_table(f"{path}::columns=3,0-1")
+    np.testing.assert_allclose(dense(some.matrix), X[:, [3, 0, 1]])
+    if named:
+        np.testing.assert_allclose(dense(read_table(f"{path}::columns=c2,0").matrix), X[:, [2, 0]])
+        assert list(some.names) == ["c3", "c0", "c1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_on_files(kind, X, rng, tmp_path):
+    Y = X[:, :2] + rng.standard_normal((30, 2))
+    write(kind, tmp_path / f"x{kind}", X)
+    write(kind, tmp_path / f"y{kind}", Y)
+    found = CCA(2).fit(open_views(tmp_path / f"x{kind}", tmp_path / f"y{kind}")).canonical_correlations_
+    np.testing.assert_allclose(found, CCA(2).fit(X, Y).canonical_correlations_, atol=1e-8)
+
+
+def test_npy_is_mapped_not_read(X, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    views = open_views(tmp_path / "x.npy", f"{tmp_path / 'x.npy'}::columns=1-2")
+    assert isinstance(views.x, np.memmap)
+    assert isinstance(views.y, np.memmap)
+
+
+def test_two_arrays_of_one_npz(X, tmp_path):
+    path = tmp_path / "both.npz"
+    np.savez(path, left=X[:, :2], right=X[:, 2:])
+    views = open_views(f"{path}::left", f"{path}::right")
+    assert (views.n_features_x, views.n_features_y) == (2, 2)
+    with pytest.raises(ValueError, match="holds the arrays left, right: choose one"):
+        read_table(str(path))
+    with pytest.raises(ValueError, match="no array 'top'; it has left, right"):
+        read_table(f"{path}::top")
+
+
+def test_one_dimensional_file_is_a_column(X, tmp_path):
+    np.save(tmp_path / "x.npy", X[:, 0])
+    assert read_table(str(tmp_path / "x.npy")).matrix.shape == (30, 1)
+
+
+def refuse(path, match, error=ValueError):
+    with pytest.raises(error, match=match) as caught:
+        read_table(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_empty_and_unknown(tmp_path):
+    refuse(tmp_path / "x.npy", "no such file", FileNotFoundError)
+    (tmp_path / "x.npy").write_bytes(b"")
+    refuse(tmp_path / "x.npy", "is empty")
+    (tmp_path / "x.xlsx").write_bytes(b"1")
+    refuse(tmp_path / "x.xlsx", r"unknown kind of file; expected one of \.csv")
+    refuse(tmp_path, "is a folder", IsADirectoryError)
+
+
+@pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".csv.gz", ".tsv", ".parquet"])
+def test_not_what_its_ending_says(kind, tmp_path):
+    path = tmp_path / f"x{kind}"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    refuse(path, f"x{kind}")
+
+
+@pytest.mark.parametrize("kind", [".npy", "dense.npz", "sparse.npz", ".csv.gz", ".parquet"])
+def test_truncated(kind, X, tmp_path):
+    path = tmp_path / f"x{kind}"
+    write(kind, path, X)
+    path.write_bytes(path.read_bytes()[:-50])
+    refuse(path, f"x{kind} cannot be read as")
+
+
+def test_pickles_are_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{}, 1], dtype=object))
+    refuse(tmp_path / "x.npy", "cannot be read")
+
+
+def test_what_is_wrong_in_a_text_file_is_named(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n3,oops\n")
+    refuse(path, r"could not convert string 'oops' to float64 at row 1, column 2")
+    path.write_text("a,b\n1,2\n3,\n")
+    refuse(path, "could not convert string ''")
+    path.write_text("a,b\n1,2\n3\n")
+    refuse(path, "number of columns changed")
+    path.write_text("a,b,c\n1,2\n3,4\n")
+    refuse(path, "3 column names for 2 columns")
+    path.write_text("a,b\n")
+    refuse(path, "0 rows")
+
+
+def test_text_column_of_a_parquet_file_is_named(tmp_path):
+    import pandas as pd
+
+    pd.DataFrame({"id": ["u", "v"], "a": [1.0, 2.0]}).to_parquet(tmp_path / "x.parquet")
+    refuse(tmp_path / "x.parquet", "column 'id' is not numeric: leave it out")
+    assert read_table(f"{tmp_path / 'x.parquet'}::columns=a").matrix.shape == (2, 1)
+
+
+def test_a_text_column_of_a_csv_file_can_be_left_out(tmp_path):
+    (tmp_path / "x.csv").write_text("id,a,b\nu,1,2\nv,3,4\n")
+    np.testing.assert_array_equal(read_table(f"{tmp_path / 'x.csv'}::columns=a,b").matrix, [[1, 2], [3, 4]])
+
+
+def test_bad_selections(X, tmp_path):
+    write(".csv", tmp_path / "x.csv", X)
+    refuse(f"{tmp_path / 'x.csv'}::columns=zz", r"no column 'zz'; there are c0, c1, .* positions 0-3")
+    refuse(f"{tmp_path / 'x.csv'}::columns=0-9", "there are columns 0-3")
+    refuse(f"{tmp_path / 'x.csv'}::c0", "only .npz has arrays to name")
+    np.save(tmp_path / "x.npy", np.zeros((2, 2, 2)))
+    refuse(tmp_path / "x.npy", "3 dimensions")
+    np.save(tmp_path / "x.npy", np.zeros((0, 2)))
+    refuse(tmp_path / "x.npy", "0 rows")
+    np.save(tmp_path / "x.npy", np.array([["a"]]))
+    refuse(tmp_path / "x.npy", "not real numbers")
+
+
+def test_rows_differ(X, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", X[:20])
+    with pytest.raises(ValueError, match=r"y\.npy has 20 rows, .*x\.npy has 30: rows must be paired"):
+        open_views(tmp_path / "x.npy", tmp_path / "y.npy")
+
+
+def test_nan_in_a_file_names_the_file(X, tmp_path):
+    X[4, 2] = np.nan
+    write(".parquet", tmp_path / "x.parquet", X)
+    np.save(tmp_path / "y.npy", X[:, :2])
+    with pytest.raises(ValueError, match=r"column 2 \('c2'\) of .*x\.parquet contains NaN, first in row 4"):
+        CCA(1).fit(open_views(tmp_path / "x.parquet", tmp_path / "y.npy"))

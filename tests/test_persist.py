@@ -1,0 +1,152 @@
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import appgrad
+from appgrad import CCA, load, persist
+
+
+@pytest.fixture
+def model(rng):
+    X = pd.DataFrame(rng.standard_normal((50, 4)), columns=["a", "b", "ç", "<script>"])
+    return CCA(2, ridge=(0.1, 0.2), scale=True).fit(X, rng.standard_normal((50, 3)))
+
+
+def test_round_trip(model, rng, tmp_path):
+    path = tmp_path / "m.cca"
+    model.save(path)
+    again = load(path)
+    X, y = rng.standard_normal((20, 4)), rng.standard_normal((20, 3))
+    frame = pd.DataFrame(X, columns=model.feature_names_in_)
+    for ours, theirs in zip(again.transform(frame, y), model.transform(frame, y), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert again.get_params() == model.get_params()
+    assert list(again.feature_names_in_) == ["a", "b", "ç", "<script>"]
+    assert not hasattr(again, "feature_names_y_")
+    for name in ("solver_", "solver_reason_", "n_iter_", "n_passes_", "history_", "n_samples_"):
+        assert str(getattr(again, name)) == str(getattr(model, name))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    again.save(path)
+    np.testing.assert_array_equal(load(path).x_weights_, model.x_weights_)
+
+
+def test_one_dimensional_y_and_float32_survive(rng, tmp_path):
+    X = rng.standard_normal((50, 4), dtype=np.float32)
+    CCA(1).fit(X, X[:, 0]).save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca")
+    assert again.predict(X).shape == (50,)
+    assert again.transform(X).dtype == np.float32
+
+
+def test_callbacks_are_left_out(rng, tmp_path):
+    CCA(1, callback=print).set_params(callback=lambda p: None).fit(
+        rng.standard_normal((20, 2)), rng.standard_normal(20)
+    ).save(tmp_path / "m.cca")
+    assert load(tmp_path / "m.cca").callback is None
+
+
+def test_the_file_is_arrays_and_json(model, tmp_path):
+    model.save(tmp_path / "m.cca")
+    with np.load(tmp_path / "m.cca", allow_pickle=False) as archive:
+        meta = json.loads(archive["meta"].tobytes())
+        assert all(archive[name].dtype.kind in "fu" for name in archive.files)
+    assert meta["format"] == "appgrad-model"
+    assert meta["version"] == 1
+    assert meta["library"] == appgrad.__version__
+
+
+def test_truncated_anywhere(model, tmp_path):
+    path = tmp_path / "m.cca"
+    model.save(path)
+    whole = path.read_bytes()
+    for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
+            load(path)
+
+
+def test_damaged_inside(model, tmp_path):
+    path = tmp_path / "m.cca"
+    model.save(path)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 0xFF
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
+        load(path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    path = tmp_path / "m.cca"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(path)
+    np.savez(path.with_suffix(".npz"), meta=np.array([Bomb()], dtype=object))
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(path.with_suffix(".npz"))
+
+
+def test_foreign_files(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, a=np.ones(3))
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(path)
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(tmp_path / "a.npy")
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(ValueError, match="not an appgrad model file"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.cca")
+    for meta in ([], {"format": "other"}, {"format": "appgrad-model", "version": 1}):
+        with open(path, "wb") as file:
+            np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8))
+        with pytest.raises(ValueError, match="not an appgrad model file"):
+            load(path)
+
+
+def test_newer_file(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(persist, "VERSION", 2)
+    model.save(tmp_path / "m.cca")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"model format 2.*reads up to 1: upgrade appgrad"):
+        load(tmp_path / "m.cca")
+
+
+@pytest.mark.parametrize("moment", ["savez", "fsync", "replace"])
+def test_a_failure_while_writing_leaves_the_old_file(model, tmp_path, monkeypatch, moment):
+    path = tmp_path / "m.cca"
+    model.save(path)
+    before = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    module = {"savez": np, "fsync": os, "replace": os}[moment]
+    monkeypatch.setattr(module, moment, fail)
+    with pytest.raises(OSError, match="No space left"):
+        model.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.cca"]
+    load(path)
+
+
+def test_permissions_are_ordinary(model, tmp_path):
+    model.save(tmp_path / "m.cca")
+    (tmp_path / "other").write_text("")
+    assert (tmp_path / "m.cca").stat().st_mode == (tmp_path / "other").stat().st_mode

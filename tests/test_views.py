@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad.views import ArrayViews, CountedViews, blas_threads
+from helpers import BACKENDS, memmap, small_blocks
+from naive import dense
+
+
+class ViewsContract:
+    """What every back end must do; a test class per back end says how to make one."""
+
+    def make(self, X, Y, folder):
+        raise NotImplementedError
+
+    @pytest.fixture
+    def data(self, rng):
+        X = rng.integers(0, 5, (101, 4)).astype(float)
+        return X, rng.standard_normal((101, 3)) * (rng.random((101, 3)) < 0.5)
+
+    @pytest.fixture
+    def views(self, data, tmp_path):
+        return self.make(*data, tmp_path)
+
+    def test_shapes(self, views):
+        assert (views.n_samples, views.n_features_x, views.n_features_y) == (101, 4, 3)
+        assert views.dtype == np.float64
+
+    def test_blocks_deliver_every_row_once_in_order(self, views, data):
+        blocks = list(views.blocks())
+        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.x.shape[0] for b in blocks[:-1]]))
+        np.testing.assert_array_equal(np.vstack([dense(b.x) for b in blocks]), data[0])
+        np.testing.assert_array_equal(np.vstack([dense(b.y) for b in blocks]), data[1])
+        assert all(b.x.dtype == views.dtype and b.y.dtype == views.dtype for b in blocks)
+
+    def test_reduce_combines_in_order(self, views):
+        offsets = views.reduce(lambda block: [block.offset], lambda a, b: a + b)
+        assert offsets == [block.offset for block in views.blocks()]
+
+    def test_sum(self, views, data):
+        x, y = views.sum(lambda block: (dense(block.x).sum(axis=0), dense(block.y).sum(axis=0)))
+        np.testing.assert_allclose(x, data[0].sum(axis=0))
+        np.testing.assert_allclose(y, data[1].sum(axis=0))
+
+    def test_take(self, views, data):
+        rows = np.array([3, 1, 99, 40])
+        taken = views.take(rows)
+        (block,) = taken.blocks()
+        np.testing.assert_array_equal(dense(block.x), data[0][rows])
+        (block,) = taken.take(np.array([2, 0])).blocks()
+        np.testing.assert_array_equal(dense(block.y), data[1][[99, 3]])
+
+    def test_batches_partition_the_rows_at_random(self, views, data):
+        def delivered(seed):
+            batches = list(views.batches(20, np.random.default_rng(seed)))
+            assert [b.n_samples for b in batches] == [20, 20, 20, 20, 20, 1]
+            return [np.vstack([dense(block.y) for block in b.blocks()]) for b in batches]
+
+        first, again, other = delivered(0), delivered(0), delivered(1)
+        np.testing.assert_array_equal(np.vstack(first), np.vstack(again))
+        assert not np.array_equal(first[0], other[0])
+        assert not np.array_equal(first[0], data[1][:20])
+        np.testing.assert_array_equal(
+            np.sort(np.vstack(first), axis=0), np.sort(data[1], axis=0), strict=True
+        )
+
+    def test_errors_in_a_block_reach_the_caller(self, views):
+        def fail(block):
+            raise RuntimeError("inside")
+
+        with pytest.raises(RuntimeError, match="inside"):
+            views.reduce(fail, lambda a, b: a)
+
+
+class TestDense(ViewsContract):
+    make = staticmethod(BACKENDS["dense"])
+
+
+class TestBlocks(ViewsContract):
+    make = staticmethod(BACKENDS["blocks"])
+
+
+class TestSparse(ViewsContract):
+    make = staticmethod(BACKENDS["csr"])
+
+
+class TestMixed(ViewsContract):
+    make = staticmethod(BACKENDS["mixed"])
+
+
+class TestMemmap(ViewsContract):
+    make = staticmethod(BACKENDS["memmap"])
+
+
+class TestRows(ViewsContract):
+    make = staticmethod(BACKENDS["rows"])
+
+
+class TestCounted(ViewsContract):
+    def make(self, X, Y, folder):
+        return CountedViews(small_blocks(ArrayViews(X, Y)))
+
+
+def test_counted_views_count_passes(rng):
+    seen = []
+    views = CountedViews(small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)))), seen.append)
+    views.sum(lambda block: (block.x.sum(axis=0),))
+    list(views.blocks())
+    assert views.passes == 2.0
+    assert seen == [37, 74, 100, 137, 174, 200]
+
+
+def test_blocks_stay_within_their_size(rng):
+    views = ArrayViews(np.zeros((20000, 600), np.uint8), np.zeros((20000, 424), np.float32))
+    rows = [block.x.shape[0] for block in views.blocks()]
+    assert max(rows) * 1024 * 8 <= 32 * 2**20
+    assert sum(rows) == 20000
+
+
+def test_sparse_blocks_are_coalesced():
+    views = ArrayViews(sp.csr_array((10**6, 10**5)), sp.csr_array((10**6, 10**5)))
+    assert len(list(views.blocks())) <= 2
+
+
+def test_float32_stays_float32(rng):
+    single = rng.random((10, 2), dtype=np.float32)
+    assert ArrayViews(single, single.astype(np.float16)).dtype == np.float32
+    assert ArrayViews(single, single.astype(float)).dtype == np.float64
+    assert ArrayViews(single, single.astype(np.uint8)).dtype == np.float64
+
+
+def test_result_does_not_depend_on_threads(rng):
+    X, Y = rng.standard_normal((500, 20)), rng.standard_normal((500, 20))
+    sums = [small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.x.T @ b.y,))[0] for t in (2, 2, 3, 4)]
+    for other in sums[1:]:
+        np.testing.assert_array_equal(sums[0], other)
+
+
+def test_memmap_is_not_loaded(rng, tmp_path):
+    m = memmap(rng.random((10, 2)), tmp_path, "m")
+    assert np.shares_memory(ArrayViews(m, m).x, m)
+
+
+def test_blas_threads_follow_threadpoolctl():
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        assert blas_threads() == 1
+
+
+def test_rows_must_be_paired(rng):
+    with pytest.raises(ValueError, match="y has 90 rows, X has 100: rows must be paired"):
+        ArrayViews(rng.random((100, 2)), rng.random((90, 2)))
