@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
 from measure import in_fresh_process, peak_extra_memory, seconds
 
 K = 20
