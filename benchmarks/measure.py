@@ -13,6 +13,7 @@ from typing import Any
 
 
 def seconds(call: Callable[[], Any]) -> float:
+    """Wall time of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

@@ -15,6 +15,7 @@ import os
 import platform
 import statistics
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,6 +29,7 @@ ROUNDS = 9
 
 
 def halves() -> tuple[np.ndarray, np.ndarray]:
+    """The left and right halves of the training images, as doubles."""
     folder = os.environ.get("APPGRAD_DATA")
     if not folder:
         sys.exit("set APPGRAD_DATA to the folder that holds mnist/mnist.npz")
@@ -39,7 +41,8 @@ def halves() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def fits(X: np.ndarray, Y: np.ndarray) -> dict[str, object]:
+def fits(X: np.ndarray, Y: np.ndarray) -> dict[str, Callable[[], object]]:
+    """The competitors that are installed, each as a call."""
     from sklearn.cross_decomposition import CCA as SklearnCCA  # noqa: N811
 
     import appgrad
@@ -58,6 +61,12 @@ def fits(X: np.ndarray, Y: np.ndarray) -> dict[str, object]:
     return calls
 
 
+def against_the_bare_product(Z: np.ndarray, fit: Callable[[], object]) -> tuple[list[float], list[float]]:
+    """Seconds of Z.T @ Z and of a fit, interleaved, so that a busy moment of the machine hits both."""
+    rounds = [(seconds(lambda: Z.T @ Z), seconds(fit)) for _ in range(ROUNDS)]
+    return [bare for bare, _ in rounds], [ours for _, ours in rounds]
+
+
 def memory_of(name: str) -> None:
     """In a process of its own: print the peak extra memory of one fit."""
     X, Y = halves()
@@ -69,6 +78,7 @@ def memory_of(name: str) -> None:
 
 
 def main() -> None:
+    """Measure, print the table and write the record."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--full", action="store_true", help="scikit-learn on all rows")
     arguments.add_argument("--memory-of", help=argparse.SUPPRESS)
@@ -78,15 +88,9 @@ def main() -> None:
         memory_of(options.memory_of)
         return
     X, Y = halves()
-    Z = np.hstack([X, Y])
     calls = fits(X, Y)
     calls["appgrad"]()
-    # Interleaved, so that a busy moment of the machine hits both.
-    bare, ours = [], []
-    for _ in range(ROUNDS):
-        bare.append(seconds(lambda: Z.T @ Z))
-        ours.append(seconds(calls["appgrad"]))
-    del Z
+    bare, ours = against_the_bare_product(np.hstack([X, Y]), calls["appgrad"])
     unit = statistics.median(bare)
     rows = {"Z.T @ Z": unit, "appgrad": statistics.median(ours), "appgrad qr": seconds(calls["appgrad qr"])}
     if "cca_zoo" in calls:
