@@ -30,6 +30,7 @@ bench: $(READY)
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'appgrad needs Python 3.11 or newer: make PYTHON=python3.12 ...')"
+	@echo "setting up $(VENV), once; this takes a minute or two"
 	$(PYTHON) -m venv $(VENV) || (echo "no venv module: on Debian, apt install python3-venv" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

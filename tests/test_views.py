@@ -141,6 +141,18 @@ def test_memmap_is_not_loaded(rng, tmp_path):
     assert np.shares_memory(ArrayViews(m, m).x, m)
 
 
+def test_the_limit_on_blas_is_lifted_after_an_error(rng):
+    views = small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)), threads=2))
+    before = blas_threads()
+
+    def fail(a, b):
+        raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside") as caught:
+        views.reduce(lambda block: block.offset, fail)
+    assert blas_threads() == before, caught
+
+
 def test_blas_threads_follow_threadpoolctl():
     from threadpoolctl import threadpool_limits
 

@@ -233,6 +233,18 @@ def demo(
     ax.set_title("Digits: left half against right half")
     ax.figure.savefig(figure, dpi=150)
     out.print(f"figure    saved to {figure}", highlight=False, soft_wrap=True)
+    _print_what_a_ridge_does(tested, CCA(n_components=8, ridge=0.1).fit(*halves[0]).score(*halves[1]))
+
+
+def _print_what_a_ridge_does(tested: Array, with_ridge: float) -> None:
+    worst = int(np.argmin(tested)) + 1
+    out.print(
+        f"note      component {worst} rests on pixels that few images light, and is lost on new rows; with\n"
+        f"          CCA(n_components=8, ridge=0.1) the held-out mean is {with_ridge:.3f} instead of "
+        f"{tested.mean():.3f}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @contextmanager

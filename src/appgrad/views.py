@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -103,11 +104,12 @@ class BaseViews:
 
     def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T]) -> T:
         """`combine` over `f(block)` in a fixed order."""
-        results = _ordered_map(f, self.blocks(), self.threads)
-        total = next(results)
-        for result in results:
-            total = combine(total, result)
-        return total
+        # Closed whatever happens: it holds a limit on the threads of BLAS.
+        with closing(_ordered_map(f, self.blocks(), self.threads)) as results:
+            total = next(results)
+            for result in results:
+                total = combine(total, result)
+            return total
 
     def sum(self, f: Callable[[Block], Sequence[Array]]) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
@@ -254,7 +256,7 @@ def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
 
 
-def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int) -> Iterator[T]:
+def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int) -> Generator[T, None, None]:
     """`map` in order over a thread pool, with at most `threads + 1` blocks in flight.
 
     Each block is worked on by one thread, BLAS included: faster than a parallel BLAS block by block
