@@ -104,7 +104,7 @@ def fit(
                 warnings.simplefilter("ignore", OverfitWarning)
                 tested = held_out(model, watch("held-out check", open_views(x, y)), holdout, seed)
     seconds = time.perf_counter() - start
-    messages = [str(w.message) for w in caught]
+    messages = [str(w.message) for w in caught] + _overfitted(model, tested)
     if as_json:
         _print_json(
             {
@@ -292,6 +292,19 @@ def _print_model(
         facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
     for name, fact in facts.items():
         out.print(f"{name:9} {fact}", highlight=False, soft_wrap=True)
+
+
+def _overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
+    """A sentence about the components that do not hold on held-out rows."""
+    if tested is None:
+        return []
+    lost = np.flatnonzero(tested.correlations < model.canonical_correlations_ / 2) + 1
+    if not len(lost):
+        return []
+    which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
+    return [
+        f"{which}: less than half of the correlation is left on held-out rows; a ridge may help (--ridge)"
+    ]
 
 
 def _facts(model: CCA) -> dict[str, Any]:
