@@ -152,6 +152,7 @@ def test_more_columns_than_rows_never_makes_a_p_by_p_matrix(solver, rng):
 
 HARD = {
     "constant column": lambda X, rng: np.c_[X, np.full(len(X), 3.3)],
+    "rounding errors": lambda X, rng: np.c_[X, 0.3 * (1 + 2.2e-16 * rng.integers(-1, 2, len(X)))],
     "zero column": lambda X, rng: np.c_[np.zeros(len(X)), X],
     "duplicate column": lambda X, rng: np.c_[X, X[:, 1]],
     "collinear column": lambda X, rng: np.c_[X, X[:, 0] - 2 * X[:, 1] + 0.1 * X[:, 2]],

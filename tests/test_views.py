@@ -141,6 +141,12 @@ def test_memmap_is_not_loaded(rng, tmp_path):
     assert np.shares_memory(ArrayViews(m, m).x, m)
 
 
+def test_a_block_has_one_thread_of_blas_and_a_single_block_has_all(rng):
+    views = ArrayViews(rng.random((100, 2)), rng.random((100, 2)), threads=2)
+    assert views.reduce(lambda block: [blas_threads()], list.__add__) == [blas_threads()]
+    assert small_blocks(views).reduce(lambda block: [blas_threads()], list.__add__) == [1, 1, 1]
+
+
 def test_the_limit_on_blas_is_lifted_after_an_error(rng):
     views = small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)), threads=2))
     before = blas_threads()
