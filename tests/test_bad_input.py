@@ -1,7 +1,10 @@
 """Bad input gets a clear error before a pass is wasted."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
@@ -116,6 +119,51 @@ def test_text_and_dates(X, y):
         CCA(1).fit(np.ma.masked_greater(X, 0), y)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_column_of_a_frame_that_holds_no_numbers_is_named(X, y, frame):
+    columns = {"a": X[:, 0], "id": ["u"] * 30, "when": [datetime.date(2020, 1, 1)] * 30}
+    with pytest.raises(ValueError, match=r"column 1 \('id'\) of X has type .*, not numbers: convert it"):
+        CCA(1).fit(frame(columns), y)
+    with pytest.raises(ValueError, match=r"column 0 \('when'\) of y has type .*, not numbers"):
+        CCA(1).fit(X, frame({"when": columns["when"]}))
+
+
+def test_lazy_frames(X, y):
+    with pytest.raises(TypeError, match=r"collect\(\) first"):
+        CCA(1).fit(pl.DataFrame(X).lazy(), y)
+
+
+def test_frames_of_objects_nullables_and_booleans_are_fine(X, y):
+    frame = pd.DataFrame({"a": X[:, 0].astype(object), "b": pd.array(X[:, 1]), "c": X[:, 2] > 0})
+    found = CCA(1).fit(frame, y).canonical_correlations_
+    expected = CCA(1).fit(np.c_[X[:, :2], X[:, 2] > 0], y).canonical_correlations_
+    np.testing.assert_allclose(found, expected)
+    frame.loc[4, "b"] = pd.NA
+    with pytest.raises(ValueError, match=r"column 1 \('b'\) of X contains NaN, first in row 4"):
+        CCA(1).fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tol", -5),
+        ("max_iter", "a"),
+        ("max_iter", 0),
+        ("max_seconds", -1.0),
+        ("batch_size", 0),
+        ("covariance", "foo"),
+        ("center", "maybe"),
+        ("preconditioner", "magic"),
+        ("normaliser", 0),
+        ("step_size", "big"),
+        ("oversampling", 1.5),
+    ],
+)
+def test_other_parameters(X, y, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be .*, got {value!r}"):
+        CCA(1, **{name: value}).fit(X, y)
+
+
 @pytest.mark.parametrize("k", [0, -1, 1.5, "2", None, True])
 def test_n_components_must_be_a_positive_integer(X, y, k):
     with pytest.raises(ValueError, match="n_components must be an integer of at least 1"):
@@ -170,6 +218,8 @@ def test_other_number_of_columns(X, y):
     model = CCA(1).fit(X, y)
     with pytest.raises(ValueError, match="X has 3 features, but CCA is expecting 4 features"):
         model.transform(X[:, :3])
+    with pytest.raises(ValueError, match="are the two views swapped"):
+        model.transform(X, X)
     with pytest.raises(ValueError, match="y has 2 features, but CCA is expecting 3 features"):
         model.transform(X, y[:, :2])
 
@@ -178,5 +228,7 @@ def test_score_needs_both(X, y):
     model = CCA(1).fit(X, y)
     with pytest.raises(ValueError, match="both views"):
         model.score(X)
+    with pytest.raises(ValueError, match="at least two rows"):
+        model.score(X[:1], y[:1])
     with pytest.raises(ValueError, match="sample_weight"):
         model.score(X, y, sample_weight=np.ones(30))

@@ -159,8 +159,8 @@ def test_transform_and_score(folder, run):
     import pandas as pd
 
     table = pd.read_parquet(folder / "s.parquet")
-    assert list(table.columns) == ["x1", "x2", "y1", "y2"]
-    np.testing.assert_allclose(table["y2"], V[:, 1], atol=1e-10)
+    assert list(table.columns) == ["x_scores_1", "x_scores_2", "y_scores_1", "y_scores_2"]
+    np.testing.assert_allclose(table["y_scores_2"], V[:, 1], atol=1e-10)
     record = json.loads(run("score", "m.cca", "x.csv", "y.npy", "--json", cwd=folder))
     assert record["score"] == pytest.approx(np.mean(record["correlations"]))
     assert "in training" in run("score", "m.cca", "x.csv", "y.npy", cwd=folder)
@@ -187,7 +187,7 @@ def test_failures_are_one_line_and_exit_1(folder, run):
     np.save(folder / "nan.npy", nan)
     cases = {
         ("fit", "missing.npy", "y.npy"): "missing.npy: no such file",
-        ("fit", "broken.csv", "y.npy"): "could not convert string 'x'",
+        ("fit", "broken.csv", "y.npy"): "'x' in row 0, column 1 ('b') is not a number",
         ("fit", "x.npy", "short.npy"): "short.npy has 3 rows, x.npy has 400",
         ("fit", "nan.npy", "y.npy"): "column 1 of nan.npy contains NaN",
         ("fit", "x.npy", "y.npy", "-k", "9"): "use at most 3",
@@ -206,6 +206,77 @@ def test_failures_are_one_line_and_exit_1(folder, run):
         assert text.count("\n") == 1
         assert text.startswith("error: ")
     assert not (folder / "s.npz").exists()
+
+
+def test_with_a_ridge_training_and_held_out_are_the_same_measure(folder, run):
+    text = run("fit", "x.npy", "y.npy", "-k", 2, "--ridge", 2, "-o", "m.cca", cwd=folder)
+    assert "with ridge" in text
+    record = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "--ridge", 2, "--json", cwd=folder))
+    again = json.loads(run("score", "m.cca", "x.npy", "y.npy", "--json", cwd=folder))
+    np.testing.assert_allclose(record["training_correlations"], again["correlations"], atol=1e-9)
+    assert record["correlations"][0] < record["training_correlations"][0] - 0.1
+    assert "with ridge" not in run("fit", "x.npy", "y.npy", "-k", 2, cwd=folder)
+
+
+def test_a_held_out_check_that_is_not_possible_fails_no_fit(run, rng, tmp_path):
+    X, Y = rng.standard_normal((400, 3)), rng.standard_normal((400, 3))
+    X[:, 2] = np.arange(400) == 7  # in some split, this column is constant
+    for n in (3, 400):
+        np.save(tmp_path / "x.npy", X[:n, : n - 1])
+        np.save(tmp_path / "y.npy", Y[:n, : n - 1])
+        k = min(n - 1, 3)
+        record = json.loads(
+            run("fit", "x.npy", "y.npy", "-k", k, "--holdout", 0.01, "-o", "m.cca", "--json", cwd=tmp_path)
+        )
+        assert record["held_out_correlations"] == [None] * k
+        assert record["held_out_method"].startswith("not possible: without the held-out rows, n_components")
+        assert load(tmp_path / "m.cca").n_samples_ == n
+    assert "not possible" in run("fit", "x.npy", "y.npy", "-k", 3, "--holdout", 0.01, cwd=tmp_path)
+
+
+def test_shared_columns_are_noticed(folder, run):
+    record = json.loads(run("fit", "x.npy", "x.npy", "--json", cwd=folder))
+    assert "do the views share a column?" in record["warnings"][0]
+
+
+def test_names_of_files_are_not_markup(folder, run):
+    assert "saved to d[red].cca" in run("fit", "x.npy", "y.npy", "-o", "d[red].cca", cwd=folder)
+    text = run("transform", "d[red].cca", "x.npy", "-o", "s[bold].csv", cwd=folder)
+    assert "written to s[bold].csv" in text
+    assert "[/x]: no such folder" in run("fit", "x.npy", "y.npy", "-o", "[/x]/m.cca", code=1, cwd=folder)
+
+
+def test_warnings_about_files_are_shown(folder, run, capsys):
+    lines = [
+        "," + line if i == 0 else f"{i}," + line
+        for i, line in enumerate((folder / "x.csv").read_text().splitlines())
+    ]
+    (folder / "indexed.csv").write_text("\n".join(lines))
+    record = json.loads(run("fit", "indexed.csv", "y.npy", "--json", cwd=folder))
+    assert record["n_features"] == [5, 3]
+    assert "taken as row labels and left out" in record["warnings"][0]
+
+
+def test_interrupted(folder, run, monkeypatch):
+    import appgrad.cli
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(appgrad.cli, "held_out", interrupt)
+    text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
+    assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
+    load(folder / "m.cca")
+    monkeypatch.setattr(CCA, "fit", interrupt)
+    assert "nothing was written" in run("fit", "x.npy", "y.npy", "-o", "n.cca", code=1, cwd=folder)
+    assert not (folder / "n.cca").exists()
+
+
+def test_a_closed_pipe_is_no_failure_worth_a_traceback(folder):
+    command = f"{Path(sys.executable).parent / 'appgrad'} fit x.npy y.npy | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, timeout=120)
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
 
 
 def test_wrong_usage_exits_2(folder, run):

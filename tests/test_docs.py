@@ -52,11 +52,7 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_versions_agree():
-    import tomllib
-
+def test_the_changelog_knows_this_version():
     import appgrad
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == appgrad.__version__
     assert f"## {appgrad.__version__}" in (ROOT / "CHANGELOG.md").read_text()

@@ -80,7 +80,18 @@ def test_with_a_ridge_training_scores_are_never_less_correlated(data):
     U, V = model.transform(X, y)
     np.testing.assert_allclose(U.var(axis=0), 1, atol=1e-9)
     assert np.all(correlations(U, V) >= model.canonical_correlations_ - 1e-9)
+    np.testing.assert_allclose(model.training_correlations_, correlations(U, V), atol=1e-9)
+    assert model.training_correlations_[0] > model.canonical_correlations_[0] + 0.05
     np.testing.assert_allclose(model.canonical_correlations_, cca(X, y, 3, ridge=1.0)[0], atol=1e-9)
+
+
+def test_ridge_forms_agree(data):
+    expected = CCA(2, ridge=(0.1, 0.1)).fit(*data).canonical_correlations_
+    for ridge in (0.1, [0.1, 0.1], np.float32(0.1), np.array(0.1), np.array([0.1, 0.1])):
+        found = CCA(2, ridge=ridge).fit(*data).canonical_correlations_
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    half = CCA(2, ridge=("auto", 0.1)).fit(*data).canonical_correlations_
+    np.testing.assert_allclose(half, CCA(2, ridge=(0.0, 0.1)).fit(*data).canonical_correlations_, atol=1e-8)
 
 
 def test_predict_with_all_components_is_least_squares(data):
@@ -143,6 +154,18 @@ def test_unusual_sparse(rng):
     np.testing.assert_allclose(found, CCA(2).fit(dense_x, y).canonical_correlations_, atol=1e-10)
     np.testing.assert_array_equal(odd.data, before[0])
     np.testing.assert_array_equal(odd.indices, before[1])
+
+
+def test_duplicates_do_not_make_a_column_look_full(rng):
+    """Sixty stored entries in sixty rows, but one row has two and another none."""
+    rows = np.r_[0, np.arange(60)]
+    rows = rows[rows != 1]
+    values = rng.standard_normal(60) + 100
+    column = sp.coo_array((values, (rows, np.zeros(60, int))), shape=(60, 1))
+    X = sp.hstack([column, sp.random_array((60, 3), density=0.3, rng=rng)], format="csr")
+    y = rng.standard_normal((60, 2))
+    found = CCA(2).fit(X, y).canonical_correlations_
+    np.testing.assert_allclose(found, CCA(2).fit(X.toarray(), y).canonical_correlations_, atol=1e-9)
 
 
 ARRAYS = {

@@ -135,11 +135,17 @@ def test_pickles_are_refused(tmp_path):
 def test_what_is_wrong_in_a_text_file_is_named(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n3,oops\n")
-    refuse(path, r"could not convert string 'oops' to float64 at row 1, column 2")
-    path.write_text("a,b\n1,2\n3,\n")
-    refuse(path, "could not convert string ''")
+    refuse(path, r"'oops' in row 1, column 1 \('b'\) is not a number")
+    path.write_text("1,2\n3,\n")
+    refuse(path, r"'' in row 1, column 1 is not a number: fill missing values")
     path.write_text("a,b\n1,2\n3\n")
-    refuse(path, "number of columns changed")
+    refuse(path, "different numbers of cells")
+    path.write_text("a,b\n1,2\n3,4,5\n")
+    refuse(path, "different numbers of cells")
+    path.write_text("a;b\n1;2\n3;4\n")
+    refuse(path, "separated by semicolons")
+    path.write_bytes(b"a,b\n1,2\n" + b"\xe9,1\n")
+    refuse(path, "not UTF-8")
     path.write_text("a,b,c\n1,2\n3,4\n")
     refuse(path, "3 column names for 2 columns")
     path.write_text("a,b\n")
@@ -185,3 +191,51 @@ def test_nan_in_a_file_names_the_file(X, tmp_path):
     np.save(tmp_path / "y.npy", X[:, :2])
     with pytest.raises(ValueError, match=r"column 2 \('c2'\) of .*x\.parquet contains NaN, first in row 4"):
         CCA(1).fit(open_views(tmp_path / "x.parquet", tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
+def test_sparse_files_of_every_format(kind, X, tmp_path):
+    sp.save_npz(tmp_path / "x.npz", sp.coo_array(X).asformat(kind))
+    np.testing.assert_allclose(dense(read_table(str(tmp_path / "x.npz")).matrix), X)
+
+
+def test_numbers_as_column_names(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("0,1,2\n0.5,2,3\n4,5,6\n")
+    table = read_table(str(path))
+    assert list(table.names) == ["0", "1", "2"]
+    assert table.matrix.shape == (2, 3)
+    path.write_text("2001,2002\n0.5,2\n4,5\n")
+    with pytest.warns(UserWarning, match="whole numbers only and was read as data"):
+        assert read_table(str(path)).matrix.shape == (3, 2)
+    path.write_text("7,8\n1,2\n4,5\n")
+    assert read_table(str(path)).matrix.shape == (3, 2)
+
+
+def test_row_labels_without_a_name_are_left_out(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(",a,b\nr1,1,2\nr2,4,5\n")
+    with pytest.warns(UserWarning, match="taken as row labels"):
+        table = read_table(str(path))
+    assert list(table.names) == ["a", "b"]
+    np.testing.assert_array_equal(table.matrix, [[1, 2], [4, 5]])
+    np.testing.assert_array_equal(read_table(f"{path}::columns=2,1").matrix, [[2, 1], [5, 4]])
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\r\n3,4\r\n")
+    table = read_table(str(tmp_path / "x.csv"))
+    assert list(table.names) == ["a", "b"]
+    np.testing.assert_array_equal(table.matrix, [[1, 2], [3, 4]])
+
+
+def test_awkward_names(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('"height, cm",age,"two\nlines"\n1,2,3\n4,5,6\n')
+    assert list(read_table(str(path)).names) == ["height, cm", "age", "two\nlines"]
+    np.testing.assert_array_equal(read_table(f'{path}::columns="height, cm", age').matrix, [[1, 2], [4, 5]])
+
+
+def test_columns_of_an_array_of_an_npz(X, tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, b=X)
+    np.testing.assert_array_equal(read_table(f"{tmp_path / 'x.npz'}::a::columns=1-2").matrix, X[:, 1:3])

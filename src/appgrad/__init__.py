@@ -1,19 +1,21 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
-from . import datasets
+from . import datasets, plots
 from .estimators import CCA, OverfitWarning, load
 from .files import open_views
 from .metrics import correlations, pcc, subspace_distance, tcc
+from .version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "CCA",
     "OverfitWarning",
+    "__version__",
     "correlations",
     "datasets",
     "load",
     "open_views",
     "pcc",
+    "plots",
     "subspace_distance",
     "tcc",
 ]

@@ -17,12 +17,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from . import __version__
 from .estimators import CCA, OverfitWarning, load
 from .files import open_text, open_views, read_table
 from .holdout import HeldOut, held_out
 from .metrics import correlations
+from .persist import require_writable
+from .version import __version__
 from .views import Array, CountedViews, Views
 
 app = typer.Typer(
@@ -30,6 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console()
 err = Console(stderr=True)
@@ -45,19 +48,36 @@ Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a co
 def main() -> None:
     """Run the command line: exit code 0, 1 with one clear line for a failure, 2 for wrong usage."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
+    except BrokenPipeError:
+        # The reader, `head` for example, has seen enough. Keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        err.print(f"error: {message}", markup=False, highlight=False, soft_wrap=True)
+        _say("error: " + (" ".join(str(error).split()) or type(error).__name__), err)
         sys.exit(1)
-    except KeyboardInterrupt:
-        err.print("error: interrupted; nothing was written")
-        sys.exit(1)
+    except SystemExit as error:
+        # typer's code for Ctrl-C.
+        if error.code == 130:
+            _say("error: interrupted; nothing was written", err)
+            sys.exit(1)
+        raise
+
+
+def _say(text: str, console: Console = out, style: str | None = None) -> None:
+    """Print a line as it is: names of files and columns are data, whatever brackets they hold."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say(f"warning: {message}", err, "yellow")
 
 
 def _version(show: bool) -> None:
     if show:
-        out.print(__version__)
+        _say(__version__)
         raise typer.Exit
 
 
@@ -87,29 +107,26 @@ def fit(
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
     model = CCA(k, solver=solver, ridge=_ridge(ridge))
-    if output is not None and not output.parent.is_dir():
-        raise FileNotFoundError(f"{output.parent}: no such folder")
+    if output is not None:
+        require_writable(output)
     start = time.perf_counter()
-    with _progress(not as_json) as watch:
-        views = watch("fit", open_views(x, y))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(views)
+    with warnings.catch_warnings(record=True) as caught, _progress(not as_json) as watch:
+        warnings.simplefilter("always")
+        views = open_views(x, y)
+        model.fit(watch("fit", views))
         fitted = time.perf_counter() - start
         if output is not None:
             model.save(output)
-        tested = None
-        if holdout > 0:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", OverfitWarning)
-                tested = held_out(model, watch("held-out check", open_views(x, y)), holdout, seed)
+    messages = list(dict.fromkeys(str(w.message) for w in caught))
+    with _progress(not as_json) as watch:
+        tested = _held_out(model, watch("held-out check", views), holdout, seed, output) if holdout else None
     seconds = time.perf_counter() - start
-    messages = [str(w.message) for w in caught] + _overfitted(model, tested)
+    messages += _overfitted(model, tested)
     if as_json:
         _print_json(
             {
                 **_facts(model),
-                "held_out_correlations": None if tested is None else tested.correlations.tolist(),
+                "held_out_correlations": None if tested is None else _json_list(tested.correlations),
                 "held_out_method": None if tested is None else tested.method,
                 "seconds": seconds,
                 "seconds_fit": fitted,
@@ -121,9 +138,23 @@ def fit(
     trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
     _print_model(model, fitted, tested, seconds - fitted, trivial)
     for message in messages:
-        err.print(f"warning: {message}", style="yellow", highlight=False, soft_wrap=True)
-    saved = "not saved: give -o model.cca" if output is None else f"saved to {output}"
-    out.print(f"model     {saved}", highlight=False, soft_wrap=True)
+        _say(f"warning: {message}", err, "yellow")
+    _say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+
+
+def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | None) -> HeldOut:
+    """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverfitWarning)
+        try:
+            return held_out(model, views, share, seed)
+        except ValueError as error:
+            unknown = np.full(len(model.canonical_correlations_), np.nan)
+            return HeldOut(unknown, f"not possible: without the held-out rows, {error}", 0)
+        except KeyboardInterrupt:
+            where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
+            _say(f"error: interrupted in the held-out check; {where}", err)
+            raise typer.Exit(1) from None
 
 
 @app.command()
@@ -135,6 +166,7 @@ def transform(
 ) -> None:
     """Write the scores of new rows."""
     fitted = load(model)
+    require_writable(output)
     if output.suffix not in WRITERS:
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
     if y is None:
@@ -144,7 +176,7 @@ def transform(
     else:
         scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
     _write_whole(output, scores)
-    out.print(f"{len(scores['x_scores'])} rows written to {output}", highlight=False, soft_wrap=True)
+    _say(f"{len(scores['x_scores'])} rows written to {output}")
 
 
 @app.command()
@@ -162,10 +194,10 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     table.add_column("component", justify="right")
     table.add_column("correlation", justify="right")
     table.add_column("in training", justify="right")
-    for i, (here, there) in enumerate(zip(found, fitted.canonical_correlations_, strict=True), 1):
+    for i, (here, there) in enumerate(zip(found, fitted.training_correlations_, strict=True), 1):
         table.add_row(str(i), f"{here:.4f}", f"{there:.4f}")
     out.print(table)
-    out.print(f"score     {found.mean():.4f} (mean)", highlight=False)
+    _say(f"score     {found.mean():.4f} (mean)")
 
 
 @app.command()
@@ -198,7 +230,7 @@ def inspect(
             for view in "xy":
                 item = component[view][row] if row < len(component[view]) else None
                 cells += ["", ""] if item is None else [item["feature"], f"{item['correlation']:+.3f}"]
-            table.add_row(*(_plain(cell) for cell in cells))
+            table.add_row(*map(Text, cells))
         out.print(table)
 
 
@@ -217,7 +249,7 @@ def demo(
     model = CCA(n_components=8).fit(*halves[0])
     seconds = time.perf_counter() - start
     tested = correlations(*model.transform(*halves[1]))
-    out.print("left against right half of 8 x 8 digits, 32 + 32 pixels", highlight=False)
+    _say("left against right half of 8 x 8 digits, 32 + 32 pixels")
     _print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen", 0), 0.0, False)
     try:
         import matplotlib
@@ -225,25 +257,23 @@ def demo(
         matplotlib.use("Agg")
         from .plots import scree
     except ImportError:
-        err.print("no figure: pip install 'appgrad[plots]'", highlight=False)
+        _say("no figure: pip install 'appgrad[plots]'", err)
         return
     output.mkdir(parents=True, exist_ok=True)
     figure = output / "digits.png"
     ax = scree(model.canonical_correlations_, tested)
     ax.set_title("Digits: left half against right half")
     ax.figure.savefig(figure, dpi=150)
-    out.print(f"figure    saved to {figure}", highlight=False, soft_wrap=True)
+    _say(f"figure    saved to {figure}")
     _print_what_a_ridge_does(tested, CCA(n_components=8, ridge=0.1).fit(*halves[0]).score(*halves[1]))
 
 
 def _print_what_a_ridge_does(tested: Array, with_ridge: float) -> None:
     worst = int(np.argmin(tested)) + 1
-    out.print(
+    _say(
         f"note      component {worst} rests on pixels that few images light, and is lost on new rows; with\n"
         f"          CCA(n_components=8, ridge=0.1) the held-out mean is {with_ridge:.3f} instead of "
-        f"{tested.mean():.3f}",
-        highlight=False,
-        soft_wrap=True,
+        f"{tested.mean():.3f}"
     )
 
 
@@ -271,15 +301,21 @@ def _progress(show: bool) -> Iterator[Callable[[str, Views], Views]]:
 def _print_model(
     model: CCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
 ) -> None:
-    caption = "* close to 1 because there are too few rows, not because the views are related"
-    table = Table(caption=caption if trivial else None, caption_justify="left")
-    table.add_column("component", justify="right")
-    table.add_column("training", justify="right")
+    """The table of correlations and the facts below it."""
+    columns: dict[str, Array] = {"training": model.training_correlations_}
+    if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
+        columns = {"with ridge": model.canonical_correlations_, **columns}
     if tested is not None:
-        table.add_column("held out", justify="right")
-    for i, rho in enumerate(model.canonical_correlations_):
-        cells = [str(i + 1), f"{rho:.4f}" + (("*" if rho > 0.99 else " ") if trivial else "")]
-        table.add_row(*cells, *([] if tested is None else [f"{tested.correlations[i]:.4f}"]))
+        columns["held out"] = tested.correlations
+    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
+    for heading in ("component", *columns):
+        table.add_column(heading, justify="right")
+    for i, values in enumerate(zip(*columns.values(), strict=True)):
+        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+        if trivial:
+            at = list(columns).index("training")
+            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
+        table.add_row(str(i + 1), *cells)
     out.print(table)
     facts = {
         "rows": f"{model.n_samples_}",
@@ -291,25 +327,27 @@ def _print_model(
     if tested is not None:
         facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
     for name, fact in facts.items():
-        out.print(f"{name:9} {fact}", highlight=False, soft_wrap=True)
+        _say(f"{name:9} {fact}")
 
 
 def _overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
     """A sentence about the components that do not hold on held-out rows."""
     if tested is None:
         return []
-    lost = np.flatnonzero(tested.correlations < model.canonical_correlations_ / 2) + 1
+    found = []
+    if model.training_correlations_[0] > 1 - 1e-9 and tested.correlations[0] > 1 - 1e-6:
+        found = ["component 1 has correlation 1 on any rows: do the views share a column?"]
+    lost = np.flatnonzero(tested.correlations < model.training_correlations_ / 2) + 1
     if not len(lost):
-        return []
+        return found
     which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
-    return [
-        f"{which}: less than half of the correlation is left on held-out rows; a ridge may help (--ridge)"
-    ]
+    return [*found, f"{which}: less than half of the correlation is left on held-out rows; try a --ridge"]
 
 
 def _facts(model: CCA) -> dict[str, Any]:
     return {
         "correlations": model.canonical_correlations_.tolist(),
+        "training_correlations": model.training_correlations_.tolist(),
         "n_samples": model.n_samples_,
         "n_features": [model.n_features_in_, model.n_features_y_],
         "solver": model.solver_,
@@ -328,9 +366,9 @@ def _print_json(record: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(record) + "\n")
 
 
-def _plain(text: str) -> str:
-    """Feature names are data: no markup in them is obeyed."""
-    return text.replace("[", "\\[")
+def _json_list(values: Array) -> list[float | None]:
+    """JSON has no NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _ridge(text: str) -> str | float | tuple[float, float]:
@@ -355,7 +393,7 @@ def _names(model: CCA, view: str, file: Path | None) -> list[str]:
         fitted = _fitted_names(model, view)
         return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
     with open_text(str(file)) as lines:
-        names = [line.rstrip("\n") for line in lines]
+        names = lines.read().rstrip("\n").split("\n")
     if len(names) != p:
         raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
     return names
@@ -385,7 +423,7 @@ def _write_npz(path: Path, scores: dict[str, Array]) -> None:
 
 
 def _columns(scores: dict[str, Array]) -> dict[str, Array]:
-    return {f"{name[0]}{i + 1}": s[:, i] for name, s in scores.items() for i in range(s.shape[1])}
+    return {f"{name}_{i + 1}": s[:, i] for name, s in scores.items() for i in range(s.shape[1])}
 
 
 def _write_csv(path: Path, scores: dict[str, Array]) -> None:

@@ -20,6 +20,8 @@ TILE_BYTES = 16 * 2**20
 DENSE_ABOVE = 0.05
 
 
+Ridge = str | float
+
 # What is not finite in the statistics of a block is reported as an error with its cause.
 quiet = np.errstate(over="ignore", invalid="ignore")
 
@@ -148,7 +150,7 @@ def units(
     dtype: np.dtype[Any],
     *,
     scale: bool = False,
-    ridge: str | float | tuple[float, float] = "auto",
+    ridge: Ridge | tuple[Ridge, Ridge] = "auto",
 ) -> Units:
     """Means, scales and ridges for data with these moments.
 

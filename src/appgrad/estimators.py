@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +24,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from . import persist
-from .choose import SOLVERS, solve
+from .choose import solve
 from .metrics import correlations
+from .parameters import checked
 from .solve import Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
+from .version import __version__
 from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
 
 logger = logging.getLogger("appgrad")
@@ -36,6 +37,7 @@ logger = logging.getLogger("appgrad")
 # Arrays that make up a fitted model, in the order of the public contract.
 FITTED = (
     "canonical_correlations_",
+    "training_correlations_",
     "x_weights_",
     "y_weights_",
     "x_loadings_",
@@ -96,8 +98,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     Attributes
     ----------
     canonical_correlations_ : ndarray of shape (n_components,)
-        Descending, in [0, 1]. With a ridge these are the values of the regularised problem, never above
-        the correlations of the training scores.
+        Descending, in [0, 1]. With a ridge these are the values of the regularised problem.
+    training_correlations_ : ndarray of shape (n_components,)
+        Correlations of the scores of the training rows: the same without a ridge, higher with one.
     x_weights_, y_weights_ : ndarray of shape (n_features, n_components)
         Scores are (X - x_mean_) @ x_weights_. Signs: the largest x weight is positive. Also available as
         `x_rotations_`, `y_rotations_`.
@@ -192,7 +195,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit.
         """
         start = time.perf_counter()
-        problem = self._problem()
+        problem = checked(self.get_params(deep=False))
         threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         one_dimensional = y is not None and _ndim(y) == 1
         views = CountedViews(as_views(X, y, threads=threads))
@@ -268,8 +271,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         Callbacks and random generators are not saved.
         """
         check_is_fitted(self, "canonical_correlations_")
-        from . import __version__
-
         params = {name: value for name, value in self.get_params().items() if _is_plain(value)}
         arrays = {name: getattr(self, name) for name in FITTED}
         meta = {
@@ -316,25 +317,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _problem(self) -> Problem:
-        """The parameters, checked."""
-        k, ridge = self.n_components, self.ridge
-        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")
-        if self.solver not in ("auto", *SOLVERS):
-            raise ValueError(f"solver must be one of {['auto', *SOLVERS]}, got {self.solver!r}")
-        for name in ("forget", "checkpoint"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not supported by this version; use None")
-        if isinstance(ridge, list | tuple | np.ndarray):
-            if len(ridge) != 2:
-                raise ValueError(f"ridge must be 'auto', a number or a pair, got {len(ridge)} values")
-            return Problem(int(k), self.center, self.scale, (_ridge(ridge[0]), _ridge(ridge[1])))
-        return Problem(int(k), self.center, self.scale, "auto" if ridge == "auto" else _ridge(ridge))
-
     def _set(self, solution: Solution, dtype: np.dtype[Any]) -> None:
         s = solution
         self.canonical_correlations_ = s.correlations
+        self.training_correlations_ = s.training_correlations
         self.x_weights_, self.y_weights_ = s.x_weights.astype(dtype), s.y_weights.astype(dtype)
         self.x_loadings_, self.y_loadings_ = s.x_loadings.astype(dtype), s.y_loadings.astype(dtype)
         self._y_slopes = s.y_slopes.astype(dtype)
@@ -374,7 +360,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     def _require_columns(self, p: int, names: Array | None, view: int, label: str) -> None:
         expected = self.n_features_y_ if view else self.n_features_in_
         if p != expected:
-            raise ValueError(f"{label} has {p} features, but CCA is expecting {expected} features as input")
+            other = self.n_features_in_ if view else self.n_features_y_
+            swapped = "; are the two views swapped?" if p == other else ""
+            raise ValueError(
+                f"{label} has {p} features, but CCA is expecting {expected} features as input{swapped}"
+            )
         fitted = self._names()[view]
         if names is None or fitted is None or list(names) == list(fitted):
             return
@@ -466,12 +456,6 @@ def _require_components(problem: Problem, views: Views) -> None:
             f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
             f"{p1} + {p2} columns: use at most {limit}"
         )
-
-
-def _ridge(value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
-        raise ValueError(f"ridge must be 'auto' or finite numbers of at least 0, got {value!r}")
-    return float(value)
 
 
 def _is_plain(value: Any) -> bool:

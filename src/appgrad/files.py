@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 import warnings
 import zipfile
 import zlib
@@ -28,8 +29,9 @@ class Table(NamedTuple):
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
     """Views on two sources: `path`, `path::key` (npz array) or `path::columns=a,b,10-20`.
 
-    Columns are names or zero-based positions; a range includes both ends. The two views may be columns
-    of the same file. `.npy` files stay on disk and are read block by block; others are loaded.
+    Columns are names or positions counted from zero; a range includes both ends, a name with a comma
+    stands in double quotes. The two views may be columns of the same file. `.npy` files stay on disk
+    and are read block by block; others are loaded.
 
     Examples
     --------
@@ -53,15 +55,15 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
 
 def read_table(source: str) -> Table:
     """The matrix that a source names, checked to be two-dimensional, numeric and not empty."""
-    path, _, selector = source.partition("::")
+    path, *selectors = source.split("::")
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: no such file")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a folder; give a file")
     if os.path.getsize(path) == 0:
         raise ValueError(f"{path} is empty")
-    columns = selector.removeprefix("columns=") if selector.startswith("columns=") else None
-    key = selector if selector and columns is None else None
+    columns = next((s.removeprefix("columns=") for s in selectors if s.startswith("columns=")), None)
+    key = next((s for s in selectors if not s.startswith("columns=")), None)
     kind = "".join(Path(path).suffixes[-2:]) if path.endswith(".gz") else Path(path).suffix
     reader = READERS.get(kind.lower())
     if reader is None:
@@ -71,7 +73,12 @@ def read_table(source: str) -> Table:
     try:
         matrix, names = reader(path, key, columns)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read as {kind}: {' '.join(str(error).split())}") from error
+        reason = " ".join(str(error).split())
+        if "pickle" in reason:
+            reason = "it is not such a file, or holds Python objects instead of numbers"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8 text"
+        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
@@ -83,7 +90,7 @@ def _positions(columns: str, p: int, names: Array | None = None) -> Array:
     """Positions of the columns named or numbered in a selection such as 'a,b,10-20'."""
     position = {} if names is None else {name: i for i, name in enumerate(names)}
     index: list[int] = []
-    for item in columns.split(","):
+    for item in map(str.strip, next(csv.reader([columns], skipinitialspace=True), [])):
         first, _, last = item.partition("-")
         if item in position:
             index.append(position[item])
@@ -119,7 +126,7 @@ def _read_npz(path: str, key: str | None, columns: str | None) -> tuple[Matrix, 
         if not hasattr(archive, "files"):
             raise ValueError("it holds a single array: rename it to .npy")
         names = archive.files
-        if key is None and {"indptr", "indices", "shape", "format"} <= set(names):
+        if key is None and {"format", "shape", "data"} <= set(names):
             file.seek(0)
             return _selected(sp.csr_array(sp.load_npz(file)), columns), None
         if key is None and len(names) != 1:
@@ -133,31 +140,66 @@ def _read_text(path: str, key: str | None, columns: str | None) -> tuple[Matrix,
     """Numbers separated by commas or tabs, with or without a line of column names."""
     delimiter = "\t" if ".tsv" in Path(path).suffixes else ","
     with open_text(path) as file:
-        first = next(csv.reader([file.readline()], delimiter=delimiter), [])
-    header = not all(_is_number(cell) for cell in first)
+        lines = csv.reader(file, delimiter=delimiter)
+        first, second = next(lines, []), next(lines, [])
+        header_lines = lines.line_num if not second else lines.line_num - 1
+    header = _is_header(first, second, path)
     names = np.array([cell.strip() for cell in first], dtype=object) if header else None
-    index = None if columns is None else _positions(columns, len(first), names)
+    index = np.arange(len(first)) if columns is None else _positions(columns, len(first), names)
+    if columns is None and names is not None and names[0] == "" and len(names) > 1:
+        warnings.warn(f"{path}: the first column has no name: taken as row labels and left out", stacklevel=4)
+        index = index[1:]
     with open_text(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
         try:
             matrix = np.loadtxt(
                 file,
                 delimiter=delimiter,
-                skiprows=int(header),
-                usecols=None if index is None else index.tolist(),
+                skiprows=header_lines if header else 0,
+                usecols=None if len(index) == len(first) and columns is None else index.tolist(),
                 quotechar='"',
                 ndmin=2,
                 comments=None,
             )
+        except UnicodeDecodeError:
+            raise
         except ValueError as error:
-            counted = " (rows counted without the header)" if header else ""
-            hint = "text and missing values are not numbers; leave columns out with '::columns=...'"
-            raise ValueError(f"{str(error).rstrip('.')}{counted}: {hint}") from error
-    if names is not None:
-        names = names if index is None else names[index]
-        if matrix.size and len(names) != matrix.shape[1]:
-            raise ValueError(f"{len(names)} column names for {matrix.shape[1]} columns")
-    return matrix, names
+            raise ValueError(_explained(str(error), names, first)) from error
+    if names is not None and matrix.size and matrix.shape[1] != len(index):
+        raise ValueError(f"{len(names)} column names for {matrix.shape[1]} columns")
+    return matrix, None if names is None else names[index]
+
+
+def _is_header(first: list[str], second: list[str], path: str) -> bool:
+    """Whether the first line holds names: not all numbers, or the numbers 0, 1, 2 ... of the columns."""
+    if not all(_is_number(cell) for cell in first):
+        return True
+    if len(first) > 1 and [cell.strip() for cell in first] == [str(j) for j in range(len(first))]:
+        return True
+    fractions = any(_is_number(cell) and not cell.strip().lstrip("+-").isdigit() for cell in second)
+    if fractions and len(set(first)) == len(first) > 1 and all(cell.strip().isdigit() for cell in first):
+        warnings.warn(
+            f"{path}: the first line holds whole numbers only and was read as data; if these are column "
+            "names, put a letter in front of them",
+            stacklevel=5,
+        )
+    return False
+
+
+def _explained(message: str, names: Array | None, first: list[str]) -> str:
+    """numpy's message about a cell, with the row and column counted from zero, as everywhere else."""
+    found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", message)
+    if found is None:
+        ragged = re.search(r"number of columns|invalid column index", message)
+        return message.split(";")[0] + (": rows have different numbers of cells" if ragged else "")
+    cell, row, column = found[1], int(found[2]), int(found[3]) - 1
+    if len(first) == 1 and ";" in first[0]:
+        return "cells are separated by semicolons; expected commas (.csv) or tabs (.tsv)"
+    name = "" if names is None or column >= len(names) else f" ({names[column]!r})"
+    return (
+        f"{cell} in row {row}, column {column}{name} is not a number: fill missing values, and leave text "
+        "columns out by choosing the others, as in '::columns=1-5' or '::columns=age,height'"
+    )
 
 
 def open_text(path: str) -> TextIO:

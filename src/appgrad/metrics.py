@@ -24,6 +24,8 @@ def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
     U, V = _scores(U, "U"), _scores(V, "V")
     if U.shape != V.shape:
         raise ValueError(f"U has shape {U.shape}, V has {V.shape}: scores are compared column by column")
+    if len(U) < 2:
+        raise ValueError("correlations need at least two rows, got one")
     Uc, Vc = _unit_columns(U), _unit_columns(V)
     return np.asarray(np.clip(np.einsum("ij,ij->j", Uc, Vc), -1.0, 1.0))
 
@@ -119,7 +121,6 @@ def _unit_columns(M: Array, center: bool = True) -> Array:
     largest = np.abs(M).max(axis=0)
     M = M / np.where(largest > 0, largest, 1.0)
     if center:
-        M = M - M[0]
         M = M - M.mean(axis=0)
     norms = np.linalg.norm(M, axis=0)
     real = norms > 10 * np.finfo(np.float64).eps * np.sqrt(len(M))

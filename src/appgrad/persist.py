@@ -20,6 +20,7 @@ VERSION = 1
 def write(path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str, Any]) -> None:
     """Write a model file atomically: a crash or a full disk leaves the old file or the new one."""
     target = Path(path)
+    require_writable(target)
     header = json.dumps({"format": FORMAT, "version": VERSION, **meta}, allow_nan=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -37,8 +38,20 @@ def write(path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str
         raise
 
 
+def require_writable(target: Path) -> None:
+    """Raise when a file of this name cannot be written, before anything long is computed."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}: no such folder")
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"{target.parent}: no permission to write there")
+
+
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays and the metadata of a model file, or one clear error."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file")
     try:
         with open(path, "rb") as file:
             archive = np.load(file, allow_pickle=False)

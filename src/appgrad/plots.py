@@ -10,10 +10,7 @@ import numpy.typing as npt
 
 def scree(training: npt.ArrayLike, held_out: npt.ArrayLike | None = None, ax: Any = None) -> Any:
     """Canonical correlations by component, on training rows and, if given, on held-out rows."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
+    ax = _axes() if ax is None else ax
     training = np.asarray(training)
     component = np.arange(1, len(training) + 1)
     ax.plot(component, training, "o-", color="#1f5fa8", label="training")
@@ -25,3 +22,11 @@ def scree(training: npt.ArrayLike, held_out: npt.ArrayLike | None = None, ax: An
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _axes() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'appgrad[plots]'") from error
+    return plt.subplots(figsize=(6, 3.5), layout="constrained")[1]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .covariance import Covariance, DenseCovariance
+from .covariance import Covariance, DenseCovariance, Ridge
 from .linalg import leading_svd, whitening
 from .views import Array
 
@@ -22,19 +22,22 @@ class Problem(NamedTuple):
     n_components: int
     center: bool = True
     scale: bool = False
-    ridge: str | float | tuple[float, float] = "auto"
+    ridge: Ridge | tuple[Ridge, Ridge] = "auto"
 
 
 class Solution(NamedTuple):
     """Canonical pairs in the units of the data, best first, scores of unit variance.
 
-    `residuals` are relative residuals of the canonical equations in the norm of the covariances'
-    diagonals; `y_slopes` are the covariances of the columns of y with the scores of X, the coefficients
-    of their regression; `error_bounds` bound the distance of each correlation to a true one, NaN where
-    unknown; `condition` is that of the matrices factored, NaN where none was squared.
+    `correlations` are those of the problem with its ridge, `training_correlations` those of the scores
+    of the rows it was solved on; without a ridge they are the same. `y_slopes` are the covariances of
+    the columns of y with the scores of X, the coefficients of their regression. `residuals` are relative
+    residuals of the canonical equations in the norm of the covariances' diagonals; `error_bounds` bound
+    the distance of each correlation to a true one, NaN where unknown; `condition` is that of the matrices
+    factored, NaN where none was squared.
     """
 
     correlations: Array
+    training_correlations: Array
     x_weights: Array
     y_weights: Array
     x_loadings: Array
@@ -180,6 +183,7 @@ def solution(
     fx, fy = fx * sign, fy * sign
     return Solution(
         correlations=np.clip(rho, 0.0, 1.0),
+        training_correlations=np.clip(np.sum(A * xy, axis=0) * fx * fy, 0.0, 1.0),
         x_weights=x_weights * fx,
         y_weights=B * u.scale_y[:, None] * fy,
         x_loadings=_unscaled(xx, u.scale_x) * fx,

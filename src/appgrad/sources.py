@@ -57,6 +57,10 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
     """A two-dimensional ndarray or canonical CSR matrix of real numbers, without a copy where possible."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         raise ValueError(f"{name} is a masked array with masked values: fill or drop them first")
+    if hasattr(data, "collect") and not hasattr(data, "__array__"):
+        raise TypeError(f"{name} is a lazy frame: call its collect() first")
+    if hasattr(data, "columns") and hasattr(data, "dtypes"):
+        _require_numbers(data, name)
     m = check_array(
         data,
         accept_sparse="csr",
@@ -78,3 +82,26 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
         m = m.copy()
         m.sum_duplicates()
     return m
+
+
+def _require_numbers(frame: Any, name: str) -> None:
+    """Raise an error that names the first column of a data frame that does not hold numbers."""
+    for j, (column, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        # pandas types have a kind; those of polars and of columns of objects tell by their name.
+        kind = getattr(dtype, "kind", "O")
+        if kind in "biuf" or str(dtype).startswith(("Int", "UInt", "Float", "Boolean", "Decimal")):
+            continue
+        if kind == "O" and str(dtype) == "object" and _are_numbers(frame.iloc[:, j]):
+            continue
+        raise ValueError(
+            f"column {j} ({column!r}) of {name} has type {dtype}, not numbers: convert it, for example to "
+            "indicator columns, or drop it"
+        )
+
+
+def _are_numbers(column: Any) -> bool:
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
