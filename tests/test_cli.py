@@ -194,6 +194,8 @@ def test_failures_are_one_line_and_exit_1(folder, run):
         ("fit", "x.npy", "y.npy", "--solver", "magic"): "solver must be one of",
         ("fit", "x.npy", "y.npy", "-o", "no/such/m.cca"): "no such folder",
         ("fit", "x.npy", "y.npy", "--ridge", "-1"): "ridge must be",
+        ("fit", "x.npy", "y.npy", "-o", "x.npy"): "x.npy is an input: it would be overwritten",
+        ("transform", "m.cca", "x.csv", "-o", "x.csv"): "x.csv is an input",
         ("score", "y.npy", "x.npy", "y.npy"): "not an appgrad model file",
         ("score", "m.cca", "y.npy", "y.npy"): "y.npy has 3 features",
         ("transform", "m.cca", "swapped.csv", "-o", "s.npz"): "in another order",

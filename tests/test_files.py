@@ -139,15 +139,16 @@ def test_what_is_wrong_in_a_text_file_is_named(tmp_path):
     path.write_text("1,2\n3,\n")
     refuse(path, r"'' in row 1, column 1 is not a number: fill missing values")
     path.write_text("a,b\n1,2\n3\n")
-    refuse(path, "different numbers of cells")
+    refuse(path, "line 3 has 1 cells, the first line has 2")
     path.write_text("a,b\n1,2\n3,4,5\n")
-    refuse(path, "different numbers of cells")
+    refuse(path, "line 3 has 3 cells, the first line has 2")
+    refuse(f"{path}::columns=a", "line 3 has 3 cells, the first line has 2")
     path.write_text("a;b\n1;2\n3;4\n")
     refuse(path, "separated by semicolons")
     path.write_bytes(b"a,b\n1,2\n" + b"\xe9,1\n")
     refuse(path, "not UTF-8")
     path.write_text("a,b,c\n1,2\n3,4\n")
-    refuse(path, "3 column names for 2 columns")
+    refuse(path, "line 2 has 2 cells, the first line has 3")
     path.write_text("a,b\n")
     refuse(path, "0 rows")
 
@@ -169,6 +170,13 @@ def test_bad_selections(X, tmp_path):
     write(".csv", tmp_path / "x.csv", X)
     refuse(f"{tmp_path / 'x.csv'}::columns=zz", r"no column 'zz'; there are c0, c1, .* positions 0-3")
     refuse(f"{tmp_path / 'x.csv'}::columns=0-9", "there are columns 0-3")
+    for odd in ("3-1", "0,3-1", "0-9999999999"):
+        refuse(f"{tmp_path / 'x.csv'}::columns={odd}", "there are columns 0-3")
+    refuse(f"{tmp_path / 'x.csv'}::columns=", "no column is chosen")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
+    refuse(f"{tmp_path / 'twice.csv'}::columns=a", "two columns have the name 'a'")
+    np.savez(tmp_path / "none.npz")
+    refuse(tmp_path / "none.npz", "holds no arrays")
     refuse(f"{tmp_path / 'x.csv'}::c0", "only .npz has arrays to name")
     np.save(tmp_path / "x.npy", np.zeros((2, 2, 2)))
     refuse(tmp_path / "x.npy", "3 dimensions")
@@ -239,3 +247,10 @@ def test_awkward_names(tmp_path):
 def test_columns_of_an_array_of_an_npz(X, tmp_path):
     np.savez(tmp_path / "x.npz", a=X, b=X)
     np.testing.assert_array_equal(read_table(f"{tmp_path / 'x.npz'}::a::columns=1-2").matrix, X[:, 1:3])
+
+
+def test_duplicate_entries_of_a_sparse_file_are_summed(rng, tmp_path):
+    indptr = np.r_[0, 2, 2 + np.arange(59)]
+    X = sp.csr_array((rng.standard_normal(60) + 9, np.zeros(60, int), indptr), shape=(60, 40))
+    sp.save_npz(tmp_path / "x.npz", X)
+    assert read_table(str(tmp_path / "x.npz")).matrix.has_canonical_format

@@ -280,3 +280,87 @@ def test_error_bounds_and_residuals_are_at_rounding_level():
         found = solver(ArrayViews(X, Y), Problem(3))
         assert found.error_bounds.max() < 1e-13
         assert found.residuals.max() < 1e-10
+
+
+@pytest.mark.parametrize("solver", ["exact", "qr"])
+@pytest.mark.parametrize("seed", [42, 48, 532])
+def test_all_components_where_correlations_coincide(solver, seed):
+    """LAPACK's eigenvectors by index come back too few on some of these."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100, 24))
+    found = SOLVERS[solver](ArrayViews(X, X), Problem(4, ridge=0.0))
+    np.testing.assert_allclose(found.correlations, np.ones(4), atol=1e-9)
+    wide = SOLVERS[solver](
+        ArrayViews(rng.standard_normal((40, 60)), rng.standard_normal((40, 60))), Problem(3, ridge=0.0)
+    )
+    np.testing.assert_allclose(wide.correlations, np.ones(3), atol=1e-9)
+
+
+@pytest.mark.parametrize("small", [1e-6, 1e-8, 1e-10])
+def test_auto_does_not_drop_a_nearly_dependent_column(small):
+    a, b, c, d = np.random.default_rng(0).standard_normal((4, 200))
+    X, Y = np.c_[a, a + small * b], np.c_[b + 0.5 * c, d]
+    solution, choice = solve(ArrayViews(X, Y), Problem(1, ridge=0.0), "auto")
+    assert choice.solver == "qr"
+    expected = cca(np.c_[a, b], Y, 1)[0]
+    np.testing.assert_allclose(solution.correlations, expected, atol=1e-4)
+
+
+def test_auto_does_not_drop_small_directions_of_wide_data(rng):
+    Q = np.linalg.qr((L := rng.standard_normal((60, 5))) - L.mean(axis=0))[0]
+    X = 100 * (Q * np.geomspace(1, 1e-8, 5)) @ np.linalg.qr(rng.standard_normal((200, 5)))[0].T
+    Y = np.c_[3 * Q[:, -1] + 0.2 * rng.standard_normal(60), rng.standard_normal((60, 2))]
+    solution, choice = solve(ArrayViews(X, Y), Problem(1, ridge=0.0), "auto")
+    assert choice.solver == "qr"
+    np.testing.assert_allclose(solution.correlations, cca(Q, Y, 1)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("ridge", [1e6, 1e14, 1e20, 1e300])
+def test_huge_ridge(solver, ridge):
+    """In the limit, directions of greatest covariance; scores keep unit variance."""
+    X, Y = random_problem(2)
+    found = SOLVERS[solver](ArrayViews(X, Y), Problem(2, ridge=ridge))
+    U = (X - found.mean_x) @ found.x_weights
+    np.testing.assert_allclose(U.std(axis=0), 1, atol=1e-8)
+    P = np.linalg.svd(covariances(X, Y)[1])[0][:, :2]
+    np.testing.assert_allclose(projection(found.x_weights, np.eye(9)), P @ P.T, atol=1e-4)
+
+
+def test_qr_takes_no_rounding_for_a_direction(rng):
+    t = 1.7e9 + rng.random(100) * 1e4
+    views = ArrayViews(np.c_[t, t / 3600, t * 1.8 + 32], rng.standard_normal((100, 2)))
+    expected = SOLVERS["exact"](views, Problem(1)).correlations
+    found = SOLVERS["qr"](views, Problem(1, ridge=0.0)).correlations
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    with pytest.raises(ValueError, match="X 1, y 2"):
+        SOLVERS["qr"](views, Problem(2, ridge=0.0))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e30, 1e37])
+def test_float32_of_any_scale(solver, scale):
+    X, Y = random_problem(9)
+    X, Y = X - X.mean(axis=0), Y.astype(np.float32)
+    expected = SOLVERS[solver](ArrayViews(X.astype(np.float32), Y), Problem(3)).correlations
+    found = SOLVERS[solver](ArrayViews((X * scale).astype(np.float32), Y), Problem(3))
+    np.testing.assert_allclose(found.correlations, expected, atol=1e-5)
+    assert all(np.all(np.isfinite(part)) for part in found[:9])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_float32_values_next_to_each_other_are_information(solver, rng):
+    bits = rng.random((300, 2)) < 0.5
+    X = (16777214 + bits).astype(np.float32)
+    Y = (bits + 0.3 * rng.standard_normal((300, 2))).astype(np.float32)
+    found = SOLVERS[solver](ArrayViews(X, Y), Problem(2)).correlations
+    np.testing.assert_allclose(found, cca(bits, Y, 2)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["exact", "qr", "by_rows"])
+def test_squares_that_overflow_only_when_blocks_are_merged(solver, rng):
+    X = rng.standard_normal((300, 3))
+    X[:, 1] = np.where(np.arange(300) < 150, 0.0, 1e200)
+    views = small_blocks(ArrayViews(X, rng.standard_normal((300, 2))), rows=50)
+    with pytest.raises(ValueError, match="column 1 of X are too large to be squared"):
+        SOLVERS[solver](views, Problem(1))

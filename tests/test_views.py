@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -169,3 +171,16 @@ def test_blas_threads_follow_threadpoolctl():
 def test_rows_must_be_paired(rng):
     with pytest.raises(ValueError, match="y has 90 rows, X has 100: rows must be paired"):
         ArrayViews(rng.random((100, 2)), rng.random((90, 2)))
+
+
+def test_concurrent_reductions_leave_no_limit_behind(rng):
+    before = blas_threads()
+    views = small_blocks(ArrayViews(rng.random((1000, 20)), rng.random((1000, 20)), threads=2))
+
+    def work(_):
+        for _ in range(20):
+            views.sum(lambda block: (block.x.T @ block.y,))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert blas_threads() == before

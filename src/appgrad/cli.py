@@ -99,7 +99,7 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Which rows are held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Fit CCA to two files and show training and held-out correlations.
@@ -108,7 +108,7 @@ def fit(
     """
     model = CCA(k, solver=solver, ridge=_ridge(ridge))
     if output is not None:
-        require_writable(output)
+        _require_output(output, x, y)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _progress(not as_json) as watch:
         warnings.simplefilter("always")
@@ -142,6 +142,15 @@ def fit(
     _say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
 
 
+def _require_output(output: Path, *sources: str) -> None:
+    """Raise before anything long is computed when the output cannot be written, or is an input."""
+    require_writable(output)
+    for source in sources:
+        path = source.partition("::")[0]
+        if output.exists() and os.path.exists(path) and output.samefile(path):
+            raise ValueError(f"{output} is an input: it would be overwritten")
+
+
 def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | None) -> HeldOut:
     """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
     with warnings.catch_warnings():
@@ -166,7 +175,7 @@ def transform(
 ) -> None:
     """Write the scores of new rows."""
     fitted = load(model)
-    require_writable(output)
+    _require_output(output, str(model), x, *([] if y is None else [y]))
     if output.suffix not in WRITERS:
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
     if y is None:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 
-from .linalg import Triangle
+from .linalg import EPS, Triangle
 from .views import ENTRY_BYTES, Array, Block, Matrix, Views, require_finite
 
 # Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
@@ -35,6 +35,7 @@ class Moments(NamedTuple):
     var_x: Array
     var_y: Array
 
+    @quiet
     def merge(self, other: Moments) -> Moments:
         """The moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
         n = self.n + other.n
@@ -65,7 +66,9 @@ def moments(views: Views, center: bool = True) -> Moments:
         _check(views, block, var_x, var_y)
         return Moments(block.x.shape[0], mean_x, mean_y, var_x, var_y)
 
-    return views.reduce(part, Moments.merge)
+    m = views.reduce(part, Moments.merge)
+    _require_squares(views, m.var_x, m.var_y)
+    return m
 
 
 class SecondMoments(NamedTuple):
@@ -75,6 +78,7 @@ class SecondMoments(NamedTuple):
     mean: Array
     scatter: Array
 
+    @quiet
     def merge(self, other: SecondMoments) -> SecondMoments:
         """The second moments of both sets of rows; the scatter of `self` is reused for the result."""
         n = self.n + other.n
@@ -109,7 +113,9 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
             return SecondMoments(n, shift + mean, scatter)
         return SecondMoments(n, np.zeros(p), scatter)
 
-    return views.reduce(part, SecondMoments.merge)
+    second = views.reduce(part, SecondMoments.merge)
+    _require_squares(views, *np.split(np.diag(second.scatter), [views.n_features_x]))
+    return second
 
 
 def triangle(views: Views, center: bool = True) -> Triangle:
@@ -128,7 +134,11 @@ def triangle(views: Views, center: bool = True) -> Triangle:
         _check(views, block, *np.split(len(Z) * np.abs(Z).max(axis=0) ** 2, [block.x.shape[1]]))
         return Triangle(len(Z), mean, np.asarray(np.linalg.qr(Z, mode="r")))
 
-    return views.reduce(part, Triangle.merge)
+    tri = views.reduce(part, Triangle.merge)
+    with np.errstate(over="ignore"):
+        squares = tri.n * np.abs(tri.R).max(axis=0) ** 2
+    _require_squares(views, *np.split(squares, [views.n_features_x]))
+    return tri
 
 
 class Units(NamedTuple):
@@ -162,7 +172,7 @@ def units(
     for mean, var, r in ((m.mean_x, m.var_x, pair[0]), (m.mean_y, m.var_y, pair[1])):
         sd = np.sqrt(var)
         # Rounding of the values alone gives a constant column this much spread.
-        varies = sd > 10 * np.finfo(dtype).eps * np.abs(mean)
+        varies = sd > 10 * EPS * np.abs(mean)
         s = np.where(varies, 1.0 / np.where(varies, sd, 1.0) if scale else 1.0, 0.0)
         if r == "auto":
             parts.append((s, (1e-10 if dtype == np.float64 else 1e-6) * var * s * s))
@@ -178,14 +188,15 @@ class Covariance:
     Sx is the covariance of (X - mean_x) * scale_x plus the ridge, Sxy the cross-covariance without it.
     """
 
-    def __init__(self, views: Views, m: Moments, u: Units) -> None:
+    def __init__(self, views: Views, m: Moments, u: Units, dtype: Any = None) -> None:
         self.views, self.moments, self.units = views, m, u
+        self.dtype = views.dtype if dtype is None else np.dtype(dtype)
         # Columns far from zero are shifted entry by entry; the others are centred on the thin side.
         self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
         self.shift_y = _far_from_zero(u.mean_y, m.var_y, m.n)
 
-    def products(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
-        """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d)."""
+    def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d); Sx and Sy without the ridge if asked."""
         c = A.shape[1]
 
         def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
@@ -195,8 +206,11 @@ class Covariance:
         XT, YT, total = self._sum(A, B, part)
         XT = self._finish(XT, total, "x")
         YT = self._finish(YT, total, "y")
-        ridge_x, ridge_y = self._ridges(A, B)
-        return XT[:, :c] + ridge_x, XT[:, c:], YT[:, :c], YT[:, c:] + ridge_y
+        xx, xy, yx, yy = XT[:, :c], XT[:, c:], YT[:, :c], YT[:, c:]
+        if ridge:
+            ridge_x, ridge_y = self._ridges(A, B)
+            return xx + ridge_x, xy, yx, yy + ridge_y
+        return xx, xy, yx, yy
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
@@ -251,7 +265,8 @@ class Covariance:
 
         def part(block: Block) -> tuple[Array, ...]:
             rows = _rows(block)
-            x, y = _shifted(block.x, self.shift_x), _shifted(block.y, self.shift_y)
+            x = _shifted(block.x.astype(self.dtype, copy=False), self.shift_x)
+            y = _shifted(block.y.astype(self.dtype, copy=False), self.shift_y)
             return x.T @ P[rows], y.T @ Q[rows]
 
         n = self.moments.n
@@ -269,14 +284,15 @@ class Covariance:
         return DenseCovariance(second_moments(self.views, center), self.units)
 
     def _sum(self, A: Array, B: Array, part: Any) -> tuple[Array, ...]:
-        u, dtype = self.units, self.views.dtype
+        u, dtype = self.units, self.dtype
         A = (A * u.scale_x[:, None]).astype(dtype, copy=False)
         B = (B * u.scale_y[:, None]).astype(dtype, copy=False)
         rest_a = (u.mean_x - self.shift_x) @ A
         rest_b = (u.mean_y - self.shift_y) @ B
 
         def of_block(block: Block) -> tuple[Array, ...]:
-            x, y = _shifted(block.x, self.shift_x), _shifted(block.y, self.shift_y)
+            x = _shifted(block.x.astype(dtype, copy=False), self.shift_x)
+            y = _shifted(block.y.astype(dtype, copy=False), self.shift_y)
             U = np.asarray(x @ A, dtype=dtype) - rest_a.astype(dtype, copy=False)
             V = np.asarray(y @ B, dtype=dtype) - rest_b.astype(dtype, copy=False)
             return part(x, y, U, V)  # type: ignore[no-any-return]
@@ -307,9 +323,9 @@ class DenseCovariance:
         self.moments, self.units = second.moments(p), u
         self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
 
-    def products(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
-        """Sx A, Sxy B, Syx A, Sy B."""
-        xx, yy = self.squares(A, B)
+    def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B; Sx and Sy without the ridge if asked."""
+        xx, yy = self.squares(A, B) if ridge else (self.Sx @ A, self.Sy @ B)
         return xx, self.Sxy @ B, self.Sxy.T @ A, yy
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
@@ -448,6 +464,12 @@ def _check(views: Views, block: Block, x: Array, y: Array) -> None:
     for view, statistic in enumerate((x, y)):
         if not np.all(np.isfinite(statistic)):
             require_finite(block[1 + view], partial(views.describe, view), block.offset)
+    _require_squares(views, x, y)
+
+
+def _require_squares(views: Views, x: Array, y: Array) -> None:
+    for view, statistic in enumerate((x, y)):
+        if not np.all(np.isfinite(statistic)):
             column = int(np.flatnonzero(~np.isfinite(statistic))[0])
             raise ValueError(
                 f"Values in {views.describe(view, column)} are too large to be squared in double "

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Self
 
@@ -21,7 +22,6 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from . import persist
 from .choose import solve
@@ -30,7 +30,7 @@ from .parameters import checked
 from .solve import Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .version import __version__
-from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
+from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, blas_limit, describe, require_finite
 
 logger = logging.getLogger("appgrad")
 
@@ -196,21 +196,28 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         """
         start = time.perf_counter()
         problem = checked(self.get_params(deep=False))
-        threads = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
         one_dimensional = y is not None and _ndim(y) == 1
         views = CountedViews(as_views(X, y, threads=threads))
         _require_components(problem, views)
-        with threadpool_limits(threads, user_api="blas"):
+        with nullcontext() if threads is None else blas_limit(threads):
             solution, choice = solve(views, problem, self.solver)
-        self._set(solution, views.views.dtype)
+        seconds = time.perf_counter() - start
+        tcc = float(solution.correlations.sum())
+        progress = Progress(1, views.passes, seconds, np.nan, tcc, lambda: solution, "converged")
+        _warn_if_trivial(views, solution)
+        if self.callback is not None:
+            self.callback(progress)
+        if self.verbose:
+            logger.info("%s: %s; %.2f s", *choice, seconds)
+        self._set(solution, views.dtype)
         self.n_samples_, self.n_features_in_ = views.n_samples, views.n_features_x
         self.n_features_y_ = views.n_features_y
         self._set_names(*views.names)
         self.solver_, self.solver_reason_ = choice
         self.n_iter_, self.n_passes_ = [1] * problem.n_components, views.passes
+        self.history_ = [progress.record()]
         self._y_1d = one_dimensional
-        self._warn_if_trivial()
-        self._report(solution, time.perf_counter() - start)
         return self
 
     def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
@@ -271,7 +278,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         Callbacks and random generators are not saved.
         """
         check_is_fitted(self, "canonical_correlations_")
-        params = {name: value for name, value in self.get_params().items() if _is_plain(value)}
+        params = {name: _plain(value) for name, value in self.get_params().items()}
         arrays = {name: getattr(self, name) for name in FITTED}
         meta = {
             "library": __version__,
@@ -321,9 +328,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         s = solution
         self.canonical_correlations_ = s.correlations
         self.training_correlations_ = s.training_correlations
-        self.x_weights_, self.y_weights_ = s.x_weights.astype(dtype), s.y_weights.astype(dtype)
-        self.x_loadings_, self.y_loadings_ = s.x_loadings.astype(dtype), s.y_loadings.astype(dtype)
-        self._y_slopes = s.y_slopes.astype(dtype)
+        self.x_weights_, self.y_weights_ = _cast(s.x_weights, dtype), _cast(s.y_weights, dtype)
+        self.x_loadings_, self.y_loadings_ = _cast(s.x_loadings, dtype), _cast(s.y_loadings, dtype)
+        self._y_slopes = _cast(s.y_slopes, dtype)
         self.x_mean_, self.y_mean_ = s.mean_x, s.mean_y
         self.x_std_, self.y_std_ = s.std_x, s.std_y
         self.residuals_, self.error_bounds_ = s.residuals, s.error_bounds
@@ -337,25 +344,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
                 setattr(self, attribute, np.asarray(names, dtype=object))
             elif hasattr(self, attribute):
                 delattr(self, attribute)
-
-    def _warn_if_trivial(self) -> None:
-        n, p = self.n_samples_, self.n_features_in_ + self.n_features_y_
-        if p >= n and self.canonical_correlations_[0] > 0.99:
-            warnings.warn(
-                f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
-                "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",
-                OverfitWarning,
-                stacklevel=3,
-            )
-
-    def _report(self, solution: Solution, seconds: float) -> None:
-        tcc = float(solution.correlations.sum())
-        progress = Progress(1, self.n_passes_, seconds, np.nan, tcc, lambda: solution, "converged")
-        self.history_ = [progress.record()]
-        if self.verbose:
-            logger.info("%s: %s; %.2f s", self.solver_, self.solver_reason_, seconds)
-        if self.callback is not None:
-            self.callback(progress)
 
     def _require_columns(self, p: int, names: Array | None, view: int, label: str) -> None:
         expected = self.n_features_y_ if view else self.n_features_in_
@@ -396,6 +384,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
 
     def _reconstructed(self, scores: Any, loadings: Array, mean: Array, name: str) -> Array:
         scores = as_matrix(scores, name)
+        require_finite(scores, partial(describe, name, None))
         if scores.shape[1] != loadings.shape[1]:
             raise ValueError(
                 f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"
@@ -417,35 +406,59 @@ def load(path: str | os.PathLike[str]) -> CCA:
     ...     round(appgrad.load(path).score(X, y), 6)
     0.498082
     """
-    arrays, meta = persist.read(path)
+    arrays, meta = persist.read(path, FITTED)
+    if meta.get("estimator") != "CCA":
+        raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
     try:
-        if meta["estimator"] != "CCA":
-            raise ValueError(f"{path} holds a {meta['estimator']}, which this version of appgrad cannot read")
         model: CCA = CCA().set_params(
             **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
         )
-        for name in FITTED:
-            setattr(model, name, arrays[name])
         for name in FACTS:
             setattr(model, name, meta["facts"][name])
+        for name in FITTED:
+            setattr(model, name, arrays[name])
         model.history_, model._y_1d = meta["history"], meta["y_1d"]
         model._set_names(*meta["feature_names"])
-        _require_shapes(model)
-    except (KeyError, TypeError, AttributeError) as error:
+        _require_whole(model)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
 
 
-def _require_shapes(model: CCA) -> None:
-    k = len(model.canonical_correlations_)
-    for name, expected in (
-        ("x_weights_", (model.n_features_in_, k)),
-        ("y_weights_", (model.n_features_y_, k)),
-        ("x_mean_", (model.n_features_in_,)),
-        ("y_mean_", (model.n_features_y_,)),
-    ):
-        if getattr(model, name).shape != expected:
-            raise TypeError(f"{name} has shape {getattr(model, name).shape}, expected {expected}")
+def _require_whole(model: CCA) -> None:
+    """Raise TypeError unless the arrays of a loaded model fit together and are finite."""
+    k, p1, p2 = len(model.canonical_correlations_), model.n_features_in_, model.n_features_y_
+    names = zip(model._names(), (p1, p2), strict=True)
+    if not all(found is None or found.shape == (p,) for found, p in names):
+        raise TypeError("feature names do not match the number of columns")
+    for name in FITTED:
+        array = getattr(model, name)
+        p = p2 if name in ("y_weights_", "y_loadings_", "y_mean_", "y_std_", "_y_slopes") else p1
+        shape = (p,) if name.endswith(("mean_", "std_")) else (p, k)
+        shape = shape if name[1] == "_" or name == "_y_slopes" else (k,)
+        if array.shape != shape or array.dtype.kind != "f":
+            raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}, expected {shape}")
+        if name != "error_bounds_" and not np.all(np.isfinite(array)):
+            raise TypeError(f"{name} is not finite")
+
+
+def _warn_if_trivial(views: Views, solution: Solution) -> None:
+    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    if p >= n and solution.correlations[0] > 0.99:
+        warnings.warn(
+            f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
+            "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",
+            OverfitWarning,
+            stacklevel=3,
+        )
+
+
+def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
+    """In the precision of the data, unless that cannot hold the values."""
+    with np.errstate(over="ignore", under="ignore"):
+        cast = values.astype(dtype)
+    fits = np.all(np.isfinite(cast)) and np.all(np.abs(cast) >= np.finfo(dtype).tiny, where=values != 0)
+    return cast if fits else values
 
 
 def _require_components(problem: Problem, views: Views) -> None:
@@ -458,9 +471,13 @@ def _require_components(problem: Problem, views: Views) -> None:
         )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether JSON can hold it."""
-    return value is None or isinstance(value, bool | int | float | str | tuple | list)
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it; None for what it cannot, such as a callback."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def _ndim(data: Any) -> int:

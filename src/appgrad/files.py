@@ -9,13 +9,15 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import scipy.sparse as sp
 
-from .views import Array, ArrayViews, Matrix
+from .views import Array, ArrayViews, Matrix, canonical_csr
 
 
 class Table(NamedTuple):
@@ -89,18 +91,24 @@ def read_table(source: str) -> Table:
 def _positions(columns: str, p: int, names: Array | None = None) -> Array:
     """Positions of the columns named or numbered in a selection such as 'a,b,10-20'."""
     position = {} if names is None else {name: i for i, name in enumerate(names)}
+    twice = set() if names is None else {name for name, count in Counter(names).items() if count > 1}
     index: list[int] = []
     for item in map(str.strip, next(csv.reader([columns], skipinitialspace=True), [])):
         first, _, last = item.partition("-")
+        if item in twice:
+            raise ValueError(f"two columns have the name {item!r}: choose by position")
         if item in position:
             index.append(position[item])
         elif first.isdigit() and (last.isdigit() or item.isdigit()):
-            index.extend(range(int(first), int(last or first) + 1))
+            low, high = int(first), int(last or first)
+            if not low <= high < p:
+                raise ValueError(f"there are columns 0-{p - 1}; {item!r} asks for others")
+            index.extend(range(low, high + 1))
         else:
             known = "none by name" if names is None else f"{', '.join(map(str, names[:8]))} ..."
             raise ValueError(f"there is no column {item!r}; there are {known}, and positions 0-{p - 1}")
-    if not index or max(index) >= p:
-        raise ValueError(f"there are columns 0-{p - 1}; {columns!r} asks for others")
+    if not index:
+        raise ValueError(f"no column is chosen by {columns!r}")
     return np.array(index)
 
 
@@ -128,7 +136,9 @@ def _read_npz(path: str, key: str | None, columns: str | None) -> tuple[Matrix, 
         names = archive.files
         if key is None and {"format", "shape", "data"} <= set(names):
             file.seek(0)
-            return _selected(sp.csr_array(sp.load_npz(file)), columns), None
+            return _selected(canonical_csr(sp.load_npz(file)), columns), None
+        if not names:
+            raise ValueError("it holds no arrays")
         if key is None and len(names) != 1:
             raise ValueError(f"it holds the arrays {', '.join(names)}: choose one, as in {path}::{names[0]}")
         if key is not None and key not in names:
@@ -153,7 +163,7 @@ def _read_text(path: str, key: str | None, columns: str | None) -> tuple[Matrix,
         warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
         try:
             matrix = np.loadtxt(
-                file,
+                _even_lines(file, delimiter, len(first)),
                 delimiter=delimiter,
                 skiprows=header_lines if header else 0,
                 usecols=None if len(index) == len(first) and columns is None else index.tolist(),
@@ -168,6 +178,16 @@ def _read_text(path: str, key: str | None, columns: str | None) -> tuple[Matrix,
     if names is not None and matrix.size and matrix.shape[1] != len(index):
         raise ValueError(f"{len(names)} column names for {matrix.shape[1]} columns")
     return matrix, None if names is None else names[index]
+
+
+def _even_lines(lines: Iterable[str], delimiter: str, cells: int) -> Iterator[str]:
+    """The lines, as long as each has as many cells as the first; numpy would not look at all of them."""
+    for number, line in enumerate(lines, 1):
+        if '"' not in line and line.strip() and line.count(delimiter) + 1 != cells:
+            raise ValueError(
+                f"line {number} has {line.count(delimiter) + 1} cells, the first line has {cells}"
+            )
+        yield line
 
 
 def _is_header(first: list[str], second: list[str], path: str) -> bool:
@@ -190,8 +210,7 @@ def _explained(message: str, names: Array | None, first: list[str]) -> str:
     """numpy's message about a cell, with the row and column counted from zero, as everywhere else."""
     found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", message)
     if found is None:
-        ragged = re.search(r"number of columns|invalid column index", message)
-        return message.split(";")[0] + (": rows have different numbers of cells" if ragged else "")
+        return message.split(";")[0]
     cell, row, column = found[1], int(found[2]), int(found[3]) - 1
     if len(first) == 1 and ";" in first[0]:
         return "cells are separated by semicolons; expected commas (.csv) or tabs (.tsv)"
@@ -225,6 +244,8 @@ def _read_parquet(path: str, key: str | None, columns: str | None) -> tuple[Matr
         raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
     schema = pq.read_schema(path)
     names = np.array(schema.names, dtype=object)
+    if len(set(names)) < len(names):
+        raise ValueError("it has two columns of the same name")
     names = names if columns is None else names[_positions(columns, len(names), names)]
     text = [name for name in names if not _is_numeric(pa, schema.field(name).type)]
     if text:

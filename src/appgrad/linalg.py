@@ -56,7 +56,19 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     keep = _significant(E - r @ V**2, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
-    return Whitening(W, W.shape[1], float(E[-1] / E[keep].min()) if W.shape[1] else np.inf)
+    return Whitening(W, W.shape[1], condition_of(E, keep, ridged=bool(np.any(r > 0))))
+
+
+def condition_of(eigenvalues: Array, keep: Array, ridged: bool, null: int = 0) -> float:
+    """Condition number of what is kept; infinite where directions were left out that might matter.
+
+    Covariances cannot tell an exactly dependent column from a nearly dependent one. With a ridge neither
+    matters. Without one, only `null` directions are known to be empty.
+    """
+    dropped = np.count_nonzero(~keep)
+    if not np.any(keep) or (dropped > null and not ridged):
+        return np.inf
+    return float(eigenvalues[-1] / eigenvalues[keep].min())
 
 
 def isotropic(variances: Array, ridge: Array, floor: float) -> tuple[Array, float]:
@@ -100,8 +112,13 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
         V, s, U, residual = leading_svd(T.T, k)
         return U, s, V, residual
     m = len(T)
+    # A huge ridge makes T tiny: its square must not vanish.
+    size = float(np.abs(T).max()) or 1.0
+    T = T / size
     if 4 * k <= m:
         _, U = sl.eigh(T @ T.T, subset_by_index=[m - k, m - 1])
+        if U.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
+            U = np.linalg.eigh(T @ T.T)[1][:, -k:]
         P, s, Vt = np.linalg.svd(U.T @ T, full_matrices=False)
         U = U @ P
     else:
@@ -109,7 +126,7 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
         U, s, Vt = U[:, :k], s[:k], Vt[:k]
     # T'u = s v holds by construction; T v = s u is what an inaccurate subspace would break.
     residual = np.linalg.norm(T @ Vt.T - U * s, axis=0) / np.sqrt(2)
-    return U, s, Vt.T, residual
+    return U, s * size, Vt.T, residual * size
 
 
 class Triangle(NamedTuple):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,8 @@ VERSION = 1
 
 def write(path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str, Any]) -> None:
     """Write a model file atomically: a crash or a full disk leaves the old file or the new one."""
-    target = Path(path)
-    require_writable(target)
+    require_writable(Path(path))
+    target = Path(path).resolve()  # of a link, what it points to
     header = json.dumps({"format": FORMAT, "version": VERSION, **meta}, allow_nan=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -44,31 +47,54 @@ def require_writable(target: Path) -> None:
         raise FileNotFoundError(f"{target.parent}: no such folder")
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{target} is not an ordinary file: it would be replaced")
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(f"{target.parent}: no permission to write there")
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the metadata of a model file, or one clear error."""
+# What numpy, zipfile and json raise on files that are cut, altered or of another kind.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    RecursionError,
+    RuntimeError,
+    UnicodeDecodeError,
+    ValueError,
+)
+
+
+def read(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays of these names and the metadata of a model file, or one clear error."""
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
-    try:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file:
+        try:
             archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile) or "meta" not in archive.files:
-                raise ValueError(f"{path} is not an appgrad model file")
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
             meta = json.loads(archive["meta"].tobytes())
-            if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-                raise ValueError(f"{path} is not an appgrad model file")
-            if meta["version"] > VERSION:
-                raise ValueError(
-                    f"{path} has model format {meta['version']}, written by appgrad "
-                    f"{meta.get('library', '?')}; this version reads up to {VERSION}: upgrade appgrad"
-                )
-            return {name: archive[name] for name in archive.files if name != "meta"}, meta
-    except (zipfile.BadZipFile, EOFError, KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged or not an appgrad model file ({error})") from error
-    except ValueError as error:
-        if "appgrad" in str(error):
-            raise
-        raise ValueError(f"{path} is damaged or not an appgrad model file ({error})") from error
+            if not isinstance(meta, dict) or meta.get("format") != FORMAT or not _is_whole(meta["version"]):
+                raise ValueError("its metadata are of another kind")
+            newer = meta["version"] > VERSION
+            arrays = {} if newer else {name: archive[name] for name in names}
+        except DAMAGE as error:
+            reason = "it holds Python objects" if "pickle" in str(error) else error
+            raise ValueError(f"{path} is damaged or not an appgrad model file ({reason})") from error
+        except OSError as error:
+            raise ValueError(f"{path} is damaged or cannot be read ({error})") from error
+    if newer:
+        raise ValueError(
+            f"{path} has model format {meta['version']}, written by appgrad {meta.get('library', '?')}; "
+            f"this version reads up to {VERSION}: upgrade appgrad"
+        )
+    return arrays, meta
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

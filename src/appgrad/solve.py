@@ -152,8 +152,10 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
 
 def canonical(cov: Operator, A: Array, B: Array) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals."""
-    xx, xy, yx, yy = cov.products(A, B)
-    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G))).W for G in (A.T @ xx, B.T @ yy))
+    xx, xy, yx, yy = cov.products(A, B, ridge=False)
+    ridge_x, ridge_y = cov.units.ridge_x[:, None] * A, cov.units.ridge_y[:, None] * B
+    grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
+    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G))).W for G in grams)
     k = min(wx.shape[1], wy.shape[1])
     P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, k)
     P, Q = wx @ P, wy @ Q
@@ -170,13 +172,15 @@ def solution(
     error_bounds: Array | None = None,
     condition: float = np.nan,
 ) -> Solution:
-    """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units."""
-    xx, xy, yx, yy = cov.products(A, B) if products is None else products
+    """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units.
+
+    `products` are those of A and B without the ridge: covariances of the columns with the scores.
+    """
+    xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     u = cov.units
     dx, dy = cov.diagonal()
-    residuals = np.sqrt((_norm2(xy - xx * rho, dx) + _norm2(yx - yy * rho, dy)) / 2)
-    # Without the ridge: covariances of the columns with the scores, and the variance of the scores.
-    xx, yy = xx - u.ridge_x[:, None] * A, yy - u.ridge_y[:, None] * B
+    rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
+    residuals = np.sqrt((_norm2(rx, dx) + _norm2(ry, dy)) / 2)
     fx, fy = (1 / np.sqrt(np.sum(M * S, axis=0)) for M, S in ((A, xx), (B, yy)))
     x_weights = A * u.scale_x[:, None]
     sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from .views import Array, ArrayViews, Matrix, Views
+from .views import Array, ArrayViews, Matrix, Views, canonical_csr
 
 
 def as_views(X: Any, y: Any = None, *, threads: int | None = None) -> Views:
@@ -77,11 +77,7 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
         return m
     if m.dtype.itemsize == 2 and m.dtype.kind == "f":
         m = m.astype(np.float32)
-    m = sp.csr_array(m)
-    if not m.has_canonical_format:
-        m = m.copy()
-        m.sum_duplicates()
-    return m
+    return canonical_csr(m)
 
 
 def _require_numbers(frame: Any, name: str) -> None:

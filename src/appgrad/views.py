@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from itertools import chain
+from threading import RLock
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -246,6 +247,15 @@ def require_finite(m: Matrix, describe: Callable[[int], str], offset: int = 0) -
         )
 
 
+def canonical_csr(m: Any) -> Any:
+    """A sparse matrix as CSR with sorted, unique indices; the input is left as it is."""
+    csr = sp.csr_array(m)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
 def blas_threads() -> int:
     """Threads that BLAS would use here, so that threadpoolctl limits hold for sparse products too."""
     pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -256,6 +266,26 @@ def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
 
 
+_blas_owner = RLock()
+
+
+@contextmanager
+def blas_limit(threads: int) -> Iterator[bool]:
+    """Limit the threads of BLAS; yields False, with no limit set, while another thread holds one.
+
+    The limit belongs to the process: were two that overlap each to restore what they found, one of them
+    would leave its limit behind.
+    """
+    if not _blas_owner.acquire(blocking=False):
+        yield False
+        return
+    try:
+        with threadpool_limits(threads, user_api="blas"):
+            yield True
+    finally:
+        _blas_owner.release()
+
+
 def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int) -> Generator[T, None, None]:
     """`map` in order over a thread pool, with at most `threads + 1` blocks in flight.
 
@@ -264,14 +294,16 @@ def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int)
     A single block is left to BLAS.
     """
     first, second = next(blocks), next(blocks, None)
-    if threads == 1 or second is None:
-        yield from map(f, chain([first], [] if second is None else [second], blocks))
-        return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        pending: deque[Future[T]] = deque()
-        for block in chain([first, second], blocks):
-            pending.append(pool.submit(f, block))
-            if len(pending) > threads:
+    blocks = chain([first], [] if second is None else [second], blocks)
+    with nullcontext(False) if threads == 1 or second is None else blas_limit(1) as alone:
+        if not alone:
+            yield from map(f, blocks)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            pending: deque[Future[T]] = deque()
+            for block in blocks:
+                pending.append(pool.submit(f, block))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance import Covariance, DenseCovariance, moments, second_moments, units
-from ..linalg import EPS, Factor, factor_cca, isotropic, leading_svd, whitening
+from ..linalg import EPS, Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
 from ..solve import Problem, Solution, require_rank, solution
 from ..views import Array, Views
 
@@ -37,22 +37,23 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     """
     k, center, scale, ridge = problem
     m = moments(views, center)
-    cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge))
+    cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), dtype=np.float64)
     u = cov.units
     # Squared units enter K: with a floor of 1e-10 a small ridge keeps six digits beside a large column.
     tx, cx = isotropic(m.var_x * u.scale_x * u.scale_x, u.ridge_x, floor=1e-10)
     ty, cy = isotropic(m.var_y * u.scale_y * u.scale_y, u.ridge_y, floor=1e-10)
     precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
     Kx, Ky = cov.row_grams(tx, ty)
-    fx, fy = _factor(Kx, cx, center, precision), _factor(Ky, cy, center, precision)
+    (fx, condition_x), (fy, condition_y) = (_factor(K, c, center, precision) for K, c in ((Kx, cx), (Ky, cy)))
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, m.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
-    return solution(cov, rho, A, B, error_bounds=residual)
+    condition = max(condition_x, condition_y)
+    return solution(cov, rho, A, B, error_bounds=residual, condition=condition)
 
 
-def _factor(K: Array, c: float, center: bool, precision: float) -> Factor:
+def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor, float]:
     """U and s of a view's centred rows from their Gram matrix, without what is at rounding level."""
     # Rounding errors of K before centring, if they all add up, and of the steps after it.
     rounding = 4 * len(K) * precision * np.diag(K).max()
@@ -61,4 +62,5 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> Factor:
         K -= K.mean(axis=1)[:, None]
     E, U = np.linalg.eigh(K)
     keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
-    return Factor(U[:, keep], np.sqrt(E[keep]), c)
+    condition = condition_of(E + len(K) * c, keep, ridged=c > 0, null=int(center))
+    return Factor(U[:, keep], np.sqrt(E[keep]), c), condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance import Covariance, Moments, triangle, units
-from ..linalg import Factor, factor_cca, isotropic
+from ..linalg import EPS, Factor, factor_cca, isotropic
 from ..solve import Problem, Solution, require_rank, solution
 from ..views import Array, Views
 
@@ -22,19 +22,27 @@ def qr(views: Views, problem: Problem) -> Solution:
     m = Moments(n, mean[:p], mean[p:], var[:p], var[p:])
     u = units(m, views.dtype, scale=scale, ridge=ridge)
     eps = float(np.finfo(views.dtype).eps)
-    fx, vx, tx = _factor(R[:, :p], m.var_x, u.scale_x, u.ridge_x, eps)
-    fy, vy, ty = _factor(R[:, p:], m.var_y, u.scale_y, u.ridge_y, eps)
+    noise = EPS * np.sqrt(n) * np.abs(mean)
+    fx, vx, tx = _factor(R[:, :p], m.var_x, u.scale_x, u.ridge_x, noise[:p], eps)
+    fy, vy, ty = _factor(R[:, p:], m.var_y, u.scale_y, u.ridge_y, noise[p:], eps)
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, n, k)
-    cov = Covariance(views, m, u)
+    cov = Covariance(views, m, u, dtype=np.float64)
     return solution(cov, rho, tx[:, None] * (vx @ a), ty[:, None] * (vy @ b), error_bounds=residual)
 
 
-def _factor(R: Array, var: Array, scale: Array, ridge: Array, eps: float) -> tuple[Factor, Array, Array]:
-    """U, s and V of one view's columns of R, in units in which the ridge is isotropic."""
+def _factor(
+    R: Array, var: Array, scale: Array, ridge: Array, noise: Array, eps: float
+) -> tuple[Factor, Array, Array]:
+    """U, s and V of one view's columns of R, in units in which the ridge is isotropic.
+
+    `noise` is the norm of the rounding errors of each column's values: a direction is real only if it
+    is longer than these make it. Values far from zero, given in two units, agree no better.
+    """
     t, c = isotropic(var * scale * scale, ridge, floor=1e-20)
     U, s, Vt = np.linalg.svd(R * (scale * t), full_matrices=False)
-    keep = s > max(R.shape) * eps * s[0]
+    rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)
+    keep = (s > max(R.shape) * eps * s[0]) & (s > rounding)
     return Factor(U[:, keep], s[keep], c), Vt[keep].T, t
 
 
