@@ -30,10 +30,10 @@ ROUNDS = 9
 
 def halves() -> tuple[np.ndarray, np.ndarray]:
     """The left and right halves of the training images, as doubles."""
-    folder = os.environ.get("APPGRAD_DATA")
-    if not folder:
-        sys.exit("set APPGRAD_DATA to the folder that holds mnist/mnist.npz")
-    with np.load(Path(folder) / "mnist" / "mnist.npz") as archive:
+    path = Path(os.environ.get("APPGRAD_DATA", "")) / "mnist" / "mnist.npz"
+    if not path.exists():
+        sys.exit("set APPGRAD_DATA to the folder that holds mnist/mnist.npz, with an array X_train")
+    with np.load(path) as archive:
         images = archive["X_train"]
     return tuple(  # type: ignore[return-value]
         np.ascontiguousarray(half.reshape(len(half), -1), dtype=np.float64)

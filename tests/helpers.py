@@ -43,3 +43,14 @@ def sparse_counts(rng, n=300, p1=12, p2=9, density=0.04):
     X[np.arange(p1), np.arange(p1)] += 1
     Y[np.arange(p2), np.arange(p2)] += 1
     return X.astype(float), Y.astype(float)
+
+
+def statistics_problem(kind, rng):
+    """Views whose means matter: dense, sparse counts, or columns of years."""
+    if kind == "sparse":
+        return sparse_counts(rng)
+    X, Y = rng.standard_normal((300, 6)) + 3, rng.standard_normal((300, 5)) @ rng.standard_normal((5, 5))
+    if kind == "years":
+        X[:, 0] += 2e8
+        Y[:, 1] -= 1e8
+    return X, Y

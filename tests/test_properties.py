@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appgrad import CCA
-from appgrad.covariance import moments, second_moments, triangle
+from appgrad.moments import moments, second_moments, triangle
 from appgrad.views import ArrayViews
 
 SOLVERS = ["exact", "qr"]

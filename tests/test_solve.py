@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from appgrad.covariance import Covariance, moments, units
+from appgrad.covariance import Covariance, units
 from appgrad.linalg import whitening
+from appgrad.moments import moments
 from appgrad.solve import Limits, Report, canonical, iterate
 from appgrad.views import ArrayViews, CountedViews
 from naive import cca, covariances

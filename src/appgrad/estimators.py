@@ -73,7 +73,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         the covariances are ill-conditioned; "auto" takes "exact", and "qr" when that would lose precision.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
-        variance: enough for collinear columns, too little to matter otherwise. A number is absolute, in
+        variance: it settles collinear columns, and matters only to directions in which columns differ by
+        less than about 1e-4 of their size; for those, use 0 and solver="qr". A number is absolute, in
         units of the (optionally scaled) data; a pair is one per view. With fewer rows than columns, choose
         a number: see `OverfitWarning`.
     center : bool, default=True

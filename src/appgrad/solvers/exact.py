@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..covariance import Covariance, DenseCovariance, moments, second_moments, units
+from ..covariance import Covariance, DenseCovariance, units
 from ..linalg import EPS, Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
+from ..moments import moments, second_moments
 from ..solve import Problem, Solution, require_rank, solution
 from ..views import Array, Views
 

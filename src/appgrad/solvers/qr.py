@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..covariance import Covariance, Moments, triangle, units
+from ..covariance import Covariance, units
 from ..linalg import EPS, Factor, factor_cca, isotropic
+from ..moments import Moments, triangle
 from ..solve import Problem, Solution, require_rank, solution
 from ..views import Array, Views
 

@@ -1,0 +1,229 @@
+"""What one pass gathers: mergeable moments, second moments and triangular factors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .linalg import Triangle
+from .views import Array, Block, Matrix, Views, require_finite
+
+# Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
+TILE_BYTES = 16 * 2**20
+# Sparse times sparse costs about 400 times as much per multiplication as dense (measured): above a
+# density of 1 / sqrt(400), the dense product of the same rows is faster.
+DENSE_ABOVE = 0.05
+
+
+# What is not finite in the statistics of a block is reported as an error with its cause.
+quiet = np.errstate(over="ignore", invalid="ignore")
+
+
+class Moments(NamedTuple):
+    """Number of rows, column means and (biased) variances of both views; mergeable."""
+
+    n: int
+    mean_x: Array
+    mean_y: Array
+    var_x: Array
+    var_y: Array
+
+    @quiet
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
+        n = self.n + other.n
+        share = other.n / n
+
+        def mean(a: Array, b: Array) -> Array:
+            return a + (b - a) * share
+
+        def var(a: Array, b: Array, mean_a: Array, mean_b: Array) -> Array:
+            return a + (b - a) * share + (mean_b - mean_a) ** 2 * (share * (1 - share))
+
+        return Moments(
+            n,
+            mean(self.mean_x, other.mean_x),
+            mean(self.mean_y, other.mean_y),
+            var(self.var_x, other.var_x, self.mean_x, other.mean_x),
+            var(self.var_y, other.var_y, self.mean_y, other.mean_y),
+        )
+
+
+def moments(views: Views, center: bool = True) -> Moments:
+    """Means and variances in one pass; without centring, means of zero and mean squares."""
+
+    @quiet
+    def part(block: Block) -> Moments:
+        mean_x, var_x = _column_moments(block.x, center)
+        mean_y, var_y = _column_moments(block.y, center)
+        _check(views, block, var_x, var_y)
+        return Moments(block.x.shape[0], mean_x, mean_y, var_x, var_y)
+
+    m = views.reduce(part, Moments.merge)
+    _require_squares(views, m.var_x, m.var_y)
+    return m
+
+
+class SecondMoments(NamedTuple):
+    """Number of rows, means and sums of centred products of the columns of [X Y]; mergeable."""
+
+    n: int
+    mean: Array
+    scatter: Array
+
+    @quiet
+    def merge(self, other: SecondMoments) -> SecondMoments:
+        """The second moments of both sets of rows; the scatter of `self` is reused for the result."""
+        n = self.n + other.n
+        delta = other.mean - self.mean
+        scatter = self.scatter
+        scatter += other.scatter
+        scatter += np.outer(delta * (self.n * (other.n / n)), delta)
+        return SecondMoments(n, self.mean + delta * (other.n / n), scatter)
+
+    def moments(self, p: int) -> Moments:
+        """The diagonal part, split into a first view of p columns and the rest."""
+        var = np.maximum(np.diag(self.scatter), 0.0) / self.n
+        return Moments(self.n, self.mean[:p], self.mean[p:], var[:p], var[p:])
+
+
+def second_moments(views: Views, center: bool = True) -> SecondMoments:
+    """All second moments in one pass: (p1 + p2)^2 numbers."""
+
+    @quiet
+    def part(block: Block) -> SecondMoments:
+        n, p = block.x.shape[0], block.x.shape[1] + block.y.shape[1]
+        if sp.issparse(block.x) and sp.issparse(block.y):
+            entries = block.x.nnz + block.y.nnz
+            sparse = entries < DENSE_ABOVE * n * p
+        else:
+            sparse = False
+        shift, total, scatter = (_sparse_scatter if sparse else _dense_scatter)(block, center)
+        _check(views, block, *np.split(np.diag(scatter), [block.x.shape[1]]))
+        mean = total / n
+        if center:
+            scatter -= np.outer(total, mean)
+            return SecondMoments(n, shift + mean, scatter)
+        return SecondMoments(n, np.zeros(p), scatter)
+
+    second = views.reduce(part, SecondMoments.merge)
+    _require_squares(views, *np.split(np.diag(second.scatter), [views.n_features_x]))
+    return second
+
+
+def triangle(views: Views, center: bool = True) -> Triangle:
+    """The triangular factor of the centred [X Y] in one pass, without squaring its condition number."""
+
+    @quiet
+    def part(block: Block) -> Triangle:
+        Z = np.hstack([to_dense(block.x), to_dense(block.y)]).astype(np.float64, copy=False)
+        mean = np.zeros(Z.shape[1])
+        if center:
+            mean = _pilot(Z)
+            Z -= mean
+            rest = Z.mean(axis=0)
+            Z -= rest
+            mean = mean + rest
+        _check(views, block, *np.split(len(Z) * np.abs(Z).max(axis=0) ** 2, [block.x.shape[1]]))
+        return Triangle(len(Z), mean, np.asarray(np.linalg.qr(Z, mode="r")))
+
+    tri = views.reduce(part, Triangle.merge)
+    with np.errstate(over="ignore"):
+        squares = tri.n * np.abs(tri.R).max(axis=0) ** 2
+    _require_squares(views, *np.split(squares, [views.n_features_x]))
+    return tri
+
+
+def shifted(x: Matrix, shift: Array) -> Matrix:
+    """x - shift; a sparse x must have all entries stored in the columns that are shifted."""
+    if not np.any(shift):
+        return x
+    if not sp.issparse(x):
+        return (x - shift).astype(x.dtype, copy=False)
+    data = (x.data - shift[x.indices]).astype(x.dtype, copy=False)
+    return sp.csr_array((data, x.indices, x.indptr), shape=x.shape)
+
+
+def to_dense(x: Matrix) -> Array:
+    """A block's matrix as an ndarray."""
+    return np.asarray(x.toarray() if sp.issparse(x) else x)
+
+
+def _pilot(x: Array) -> Array:
+    """A point near the mean: exactly the value of a constant column, and not at an outlying first row."""
+    first = x[0].astype(np.float64)
+    return np.asarray(first + (x[:100] - first).mean(axis=0))
+
+
+def _full_columns(x: Matrix) -> Array:
+    """First-row values of the columns of a CSR block that have all their entries stored, else zero."""
+    shift = np.zeros(x.shape[1])
+    first = x.indices[: x.indptr[1]]
+    full = np.bincount(x.indices, minlength=x.shape[1])[first] == x.shape[0]
+    shift[first[full]] = x.data[: x.indptr[1]][full]
+    return shift
+
+
+def _column_moments(x: Matrix, center: bool) -> tuple[Array, Array]:
+    """Column means and variances of one block, to full precision whatever the means are."""
+    n = x.shape[0]
+    if not sp.issparse(x):
+        shift = _pilot(x) if center else np.zeros(x.shape[1])
+        d = x - shift
+        rest = d.mean(axis=0) if center else shift
+        return shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0)
+    shift = _full_columns(x) if center else np.zeros(x.shape[1])
+    data = x.data - shift[x.indices]
+    stored = np.bincount(x.indices, minlength=x.shape[1])
+    rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
+    squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
+    return shift + rest, (squares + (n - stored) * rest**2) / n
+
+
+def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
+    """A shift c, the sum of z - c and of (z - c)(z - c)' over the rows z of [x y]."""
+    n, p1 = block.x.shape
+    p = p1 + block.y.shape[1]
+    rows = max(1, min(n, TILE_BYTES // (8 * p)))
+    buffer = np.empty((rows, p))
+    shift, total = np.zeros(p), np.zeros(p)
+    if center:
+        shift = np.concatenate([_pilot(to_dense(z[:100])) for z in block[1:]])
+    scatter = np.zeros((p, p))
+    for start in range(0, n, rows):
+        tile = buffer[: min(rows, n - start)]
+        x, y = (to_dense(z[start : start + rows]) for z in block[1:])
+        np.subtract(x, shift[:p1], out=tile[:, :p1])
+        np.subtract(y, shift[p1:], out=tile[:, p1:])
+        total += tile.sum(axis=0)
+        scatter += tile.T @ tile
+    return shift, total, scatter
+
+
+def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
+    """The same by a sparse product, shifting only the columns stored in full."""
+    Z = sp.hstack([block.x, block.y], format="csr").astype(np.float64, copy=False)
+    shift = _full_columns(Z) if center else np.zeros(Z.shape[1])
+    Z = shifted(Z, shift)
+    return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
+
+
+def _check(views: Views, block: Block, x: Array, y: Array) -> None:
+    """Statistics that are not finite have a cause in the block: name it."""
+    for view, statistic in enumerate((x, y)):
+        if not np.all(np.isfinite(statistic)):
+            require_finite(block[1 + view], partial(views.describe, view), block.offset)
+    _require_squares(views, x, y)
+
+
+def _require_squares(views: Views, x: Array, y: Array) -> None:
+    for view, statistic in enumerate((x, y)):
+        if not np.all(np.isfinite(statistic)):
+            column = int(np.flatnonzero(~np.isfinite(statistic))[0])
+            raise ValueError(
+                f"Values in {views.describe(view, column)} are too large to be squared in double "
+                "precision: rescale the column"
+            )

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad.covariance import units
+from appgrad.moments import moments, second_moments, triangle
+from appgrad.views import ArrayViews
+from helpers import BACKENDS, small_blocks, statistics_problem
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "years"])
+def test_moments_second_moments_and_triangle_agree(kind, backend, rng, tmp_path):
+    X, Y = statistics_problem(kind, rng)
+    views = BACKENDS[backend](X, Y, tmp_path)
+    Z = np.hstack([X, Y])
+    m, second, tri = moments(views), second_moments(views), triangle(views)
+    expected = (Z - Z.mean(axis=0)).T @ (Z - Z.mean(axis=0))
+    np.testing.assert_allclose(second.scatter, expected, rtol=1e-6, atol=1e-4 if kind == "years" else 1e-9)
+    np.testing.assert_allclose(tri.R.T @ tri.R, expected, rtol=1e-6, atol=1e-4 if kind == "years" else 1e-9)
+    np.testing.assert_allclose(np.concatenate([m.var_x, m.var_y]), np.diag(expected) / 300, rtol=1e-7)
+    for mean in (second.mean, tri.mean, np.concatenate([m.mean_x, m.mean_y])):
+        np.testing.assert_allclose(mean, Z.mean(axis=0), rtol=1e-14, atol=1e-14)
+    assert m.n == second.n == tri.n == 300
+
+
+@pytest.mark.parametrize("statistic", [moments, second_moments])
+@pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [0.1, 1e8 / 3, -7.0])
+def test_a_constant_column_has_exactly_no_variance(statistic, to, value):
+    X = np.full((5000, 1), value)
+    views = small_blocks(ArrayViews(to(X), to(np.arange(5000.0)[:, None])), rows=617)
+    m = statistic(views)
+    var = m.var_x if hasattr(m, "var_x") else m.scatter[0, 0]
+    assert var == 0
+    scale = units(m if hasattr(m, "var_x") else m.moments(1), views.dtype).scale_x
+    assert scale == 0
+
+
+def test_an_outlying_first_row_costs_no_precision(rng):
+    X = rng.standard_normal((5000, 2))
+    X[0] = 1e6
+    views = ArrayViews(X, X)
+    expected = np.cov(X.T, bias=True)
+    np.testing.assert_allclose(second_moments(views).scatter[:2, :2] / 5000, expected, rtol=1e-13)
+
+
+def test_merging_in_any_split_gives_the_same(rng):
+    X, Y = rng.standard_normal((200, 3)) + 5, rng.standard_normal((200, 2))
+    whole = second_moments(ArrayViews(X, Y))
+    for rows in (1, 2, 7, 199):
+        parts = second_moments(small_blocks(ArrayViews(X, Y), rows))
+        np.testing.assert_allclose(parts.scatter, whole.scatter, atol=1e-11)
+        tri = triangle(small_blocks(ArrayViews(X, Y), rows))
+        np.testing.assert_allclose(tri.R.T @ tri.R, whole.scatter, atol=1e-11)
