@@ -102,6 +102,15 @@ def test_predict_with_all_components_is_least_squares(data):
     np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("solver", ["exact", "qr"])
+def test_with_a_ridge_prediction_is_least_squares_on_the_scores(data, solver):
+    X, y = data
+    model = CCA(2, ridge=2.0, solver=solver).fit(X, y)
+    U = model.transform(X)
+    np.testing.assert_allclose(model.predict(X), LinearRegression().fit(U, y).predict(U), atol=1e-7)
+    np.testing.assert_allclose(model.inverse_transform(U), LinearRegression().fit(U, X).predict(U), atol=1e-7)
+
+
 def test_one_dimensional_y(data):
     X, y = data
     for target in (y[:, 0], pd.Series(y[:, 0], name="t"), pl.Series("t", y[:, 0]), list(y[:, 0])):
@@ -284,6 +293,10 @@ def test_no_warning_with_a_meaningful_ridge_or_enough_rows(rng):
     X, y = rng.standard_normal((40, 60)), rng.standard_normal((40, 60))
     CCA(1, ridge=1.0).fit(X, y)
     CCA(1).fit(X[:, :3], y[:, :3])
+    # Views of rank 2 are related, however many columns they have.
+    Z, noise = rng.standard_normal((40, 2)), 0.01 * rng.standard_normal((40, 2))
+    related = Z @ rng.standard_normal((2, 30)), (Z + noise) @ rng.standard_normal((2, 30))
+    assert CCA(1).fit(*related).canonical_correlations_[0] > 0.99
     duplicates = np.repeat(X[:, :2], 30, axis=1), np.repeat(y[:, :2], 30, axis=1)
     assert CCA(1).fit(*duplicates).canonical_correlations_[0] < 0.8
 
@@ -327,6 +340,18 @@ def test_n_jobs(n_jobs, data):
     found = CCA(2, n_jobs=n_jobs).fit(sp.csr_array(data[0]), data[1])
     expected = CCA(2).fit(*data).canonical_correlations_
     np.testing.assert_allclose(found.canonical_correlations_, expected, atol=1e-10)
+
+
+def test_n_jobs_holds_for_views(data, monkeypatch):
+    def no_pool(*args):
+        raise AssertionError("a thread pool was made")
+
+    views = ArrayViews(*data, threads=2)
+    views.block_rows = 30
+    monkeypatch.setattr("appgrad.views.ThreadPoolExecutor", no_pool)
+    CCA(1, n_jobs=1).fit(views)
+    with pytest.raises(AssertionError, match="pool"):
+        CCA(1).fit(views)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -254,3 +254,24 @@ def test_duplicate_entries_of_a_sparse_file_are_summed(rng, tmp_path):
     X = sp.csr_array((rng.standard_normal(60) + 9, np.zeros(60, int), indptr), shape=(60, 40))
     sp.save_npz(tmp_path / "x.npz", X)
     assert read_table(str(tmp_path / "x.npz")).matrix.has_canonical_format
+
+
+def test_a_first_row_with_a_missing_value_is_no_header(tmp_path):
+    path = tmp_path / "x.csv"
+    for missing in ("", "NA", "nan"):
+        path.write_text(f"1,{missing},3\n4,5,6\n")
+        if missing == "nan":
+            assert read_table(str(path)).matrix.shape == (2, 3)
+        else:
+            refuse(path, f"'{missing}' in row 0, column 1 is not a number")
+
+
+def test_row_labels_of_a_pandas_frame_are_left_out(rng, tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(rng.standard_normal((20, 2)), columns=["a", "b"]).sample(10, random_state=0)
+    frame.to_parquet(tmp_path / "x.parquet")
+    assert list(read_table(str(tmp_path / "x.parquet")).names) == ["a", "b"]
+    pd.DataFrame(rng.standard_normal((5, 3))).to_csv(tmp_path / "x.csv")
+    with pytest.warns(UserWarning, match="row labels"):
+        assert list(read_table(str(tmp_path / "x.csv")).names) == ["0", "1", "2"]

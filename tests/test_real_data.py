@@ -37,7 +37,7 @@ def test_mediamill(data_folder):
 
 
 def test_sparse_columns(data_folder):
-    """The thousand most frequent columns a side of 169,024 sparse binary rows."""
+    """The three hundred most frequent columns a side of 169,024 sparse binary rows."""
     folder = data_folder / "malicious_urls"
     X, Y = (read_table(f"{folder / name}.npz::columns=0-299").matrix for name in ("X_host", "X_path"))
     assert sp.issparse(X)

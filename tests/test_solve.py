@@ -141,3 +141,17 @@ def test_canonical_with_dependent_columns(problem, rng):
     rho, A, B = cca(X, Y, 2)
     solution = canonical(cov, np.c_[A, A[:, :1]], np.c_[B, B @ [1.0, 1.0]])
     np.testing.assert_allclose(solution.correlations, rho, atol=1e-8)
+
+
+def test_data_that_end_end_the_run(problem):
+    cov = problem[3]
+    progress = list(
+        iterate(
+            Alternating(), iter([cov] * 3), cov, 2, np.random.default_rng(0), limits=Limits(), passes=float
+        )
+    )
+    assert len(progress) == 3
+
+
+def test_a_numpy_true_stops_too(problem):
+    assert len(run(problem, Alternating(), iterations=9, callback=lambda p: np.float64(p.tcc) > 0)) == 1

@@ -34,7 +34,8 @@ def check_solution(solution, X, Y, k, ridge=0.0, atol=1e-8):
     np.testing.assert_allclose(projection(solution.y_weights, Sy), projection(B, Sy), atol=1e-5)
     np.testing.assert_allclose(solution.x_loadings, Sx @ solution.x_weights, atol=1e-7)
     np.testing.assert_allclose(solution.y_loadings, Sy @ solution.y_weights, atol=1e-7)
-    np.testing.assert_allclose(solution.y_slopes, Sxy.T @ solution.x_weights, atol=1e-7)
+    W = solution.x_weights
+    np.testing.assert_allclose(solution.y_slopes.T, np.linalg.solve(W.T @ Sx @ W, W.T @ Sxy), atol=1e-7)
     assert solution.residuals.max() < 1e-6
     leading = np.argmax(np.abs(solution.x_weights), axis=0)
     assert np.all(solution.x_weights[leading, np.arange(k)] > 0)
@@ -364,3 +365,40 @@ def test_squares_that_overflow_only_when_blocks_are_merged(solver, rng):
     views = small_blocks(ArrayViews(X, rng.standard_normal((300, 2))), rows=50)
     with pytest.raises(ValueError, match="column 1 of X are too large to be squared"):
         SOLVERS[solver](views, Problem(1))
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+def test_collinear_columns_far_from_zero(offset, rng):
+    Z = rng.standard_normal((60, 2))
+    X = np.c_[Z, Z[:, 0] + Z[:, 1], Z[:, 0] - Z[:, 1]] + offset
+    views = ArrayViews(X, rng.standard_normal((60, 8)))
+    expected = cca(Z, views.y, 2)[0]
+    for solver in SOLVERS.values():
+        for ridge in ("auto", 0.0):
+            found = solver(views, Problem(2, ridge=ridge)).correlations
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_rank_under_a_ridge_does_not_depend_on_units(rng):
+    X = rng.standard_normal((100, 5)) @ rng.standard_normal((5, 9)) * 10.0 ** rng.uniform(-8, 8, 9)
+    views = ArrayViews(X, rng.standard_normal((100, 7)))
+    assert np.all(np.isfinite(SOLVERS["exact"](views, Problem(5, ridge=0.1)).x_weights))
+    with pytest.raises(ValueError, match=r"\(X 5, y 7\)"):
+        SOLVERS["exact"](views, Problem(6, ridge=0.1))
+
+
+def test_qr_of_sparse_data_does_not_fill_memory(rng):
+    import tracemalloc
+
+    X, Y = (sp.random_array((60000, 200), density=0.002, rng=rng, format="csr") for _ in range(2))
+    tracemalloc.start()
+    SOLVERS["qr"](ArrayViews(X, Y), Problem(2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 * 2**20 < 60000 * 400 * 8
+
+
+def test_qr_with_more_columns_than_rows_in_a_block(rng):
+    X, Y = rng.standard_normal((400, 30)), rng.standard_normal((400, 30))
+    views = small_blocks(ArrayViews(X, Y), rows=7)
+    check_solution(SOLVERS["qr"](views, Problem(3)), X, Y, 3)

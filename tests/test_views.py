@@ -112,6 +112,13 @@ def test_counted_views_count_passes(rng):
     assert seen == [37, 74, 100, 137, 174, 200]
 
 
+def test_minibatches_count_as_passes(rng):
+    views = CountedViews(ArrayViews(rng.random((100, 2)), rng.random((100, 2))))
+    for batch in views.batches(30, rng):
+        list(batch.blocks())
+    assert views.passes == 1.0
+
+
 def test_blocks_stay_within_their_size(rng):
     views = ArrayViews(np.zeros((20000, 600), np.uint8), np.zeros((20000, 424), np.float32))
     rows = [block.x.shape[0] for block in views.blocks()]

@@ -49,12 +49,12 @@ def memory_needed(views: Views, solver: str) -> int:
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     if solver == "qr":
         # The factor, a merge of two, and the orthogonal factors of both sides.
-        return 8 * 4 * min(n, p1 + p2) * (p1 + p2)
+        return 8 * 10 * min(n, p1 + p2) * (p1 + p2)
     if max(p1, p2) > n:
         # Both Gram matrices, their eigenvectors and LAPACK's workspace.
-        return 8 * 6 * n * n
+        return 8 * 10 * n * n
     # The sums, one block's contribution for each thread, and the scaled copy the solver factors.
-    return 8 * (3 + views.threads) * (p1 + p2) ** 2
+    return 8 * (5 + views.threads) * (p1 + p2) ** 2
 
 
 def require_memory(views: Views, solver: str) -> None:

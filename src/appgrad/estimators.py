@@ -30,7 +30,17 @@ from .parameters import checked
 from .solve import Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .version import __version__
-from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, blas_limit, describe, require_finite
+from .views import (
+    BLOCK_BYTES,
+    ENTRY_BYTES,
+    Array,
+    CountedViews,
+    Matrix,
+    Views,
+    blas_limit,
+    describe,
+    require_finite,
+)
 
 logger = logging.getLogger("appgrad")
 
@@ -78,7 +88,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         units of the (optionally scaled) data; a pair is one per view. With fewer rows than columns, choose
         a number: see `OverfitWarning`.
     center : bool, default=True
-        Remove the column means.
+        Remove the column means. Without, means are taken to be zero in all that is reported: variances
+        are mean squares.
     scale : bool, default=False
         Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
     tol, max_iter, max_passes, max_seconds, max_flops : optional
@@ -199,7 +210,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         problem = checked(self.get_params(deep=False))
         threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
         one_dimensional = y is not None and _ndim(y) == 1
-        views = CountedViews(as_views(X, y, threads=threads))
+        views = CountedViews(as_views(X, y), threads=threads)
         _require_components(problem, views)
         with nullcontext() if threads is None else blas_limit(threads):
             solution, choice = solve(views, problem, self.solver)
@@ -259,10 +270,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     def inverse_transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
         """Rows that have these scores, reconstructed from the components kept."""
         check_is_fitted(self, "canonical_correlations_")
-        rows_x = self._reconstructed(X, self.x_loadings_, self.x_mean_, "X")
+        rows_x = self._reconstructed(X, self.x_weights_, self.x_loadings_, self.x_mean_, "X")
         if y is None:
             return rows_x
-        return rows_x, self._reconstructed(y, self.y_loadings_, self.y_mean_, "y")
+        return rows_x, self._reconstructed(y, self.y_weights_, self.y_loadings_, self.y_mean_, "y")
 
     def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:
         """Mean over the components of the correlation of the two scores, weights fixed."""
@@ -373,24 +384,29 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         dtype = np.float32 if m.dtype.kind == "f" and m.dtype.itemsize <= 4 else np.float64
         out = np.empty((m.shape[0], weights.shape[1]), dtype=dtype)
         W = weights.astype(np.float64)
-        rows = max(1, BLOCK_BYTES // (8 * m.shape[1]))
+        sparse = hasattr(m, "nnz")
+        width = ENTRY_BYTES * m.nnz / max(m.shape[0], 1) if sparse else 8 * m.shape[1]
+        rows = max(1, int(BLOCK_BYTES / max(width, 8 * W.shape[1])))
+        center = mean @ W
         for start in range(0, len(out), rows):
             part = m[start : start + rows]
-            scores = part @ W - mean @ W if hasattr(part, "nnz") else (part - mean) @ W
+            scores = part @ W - center if sparse else (part - mean) @ W
             if not np.all(np.isfinite(scores)):
                 name = partial(describe, "y" if view else "X", self._names()[view])
                 require_finite(part, name, offset + start)
             out[start : start + rows] = scores
         return out
 
-    def _reconstructed(self, scores: Any, loadings: Array, mean: Array, name: str) -> Array:
+    def _reconstructed(self, scores: Any, weights: Array, loadings: Array, mean: Array, name: str) -> Array:
+        """Least squares of the columns on all scores together; their covariance is weights'loadings."""
         scores = as_matrix(scores, name)
         require_finite(scores, partial(describe, name, None))
         if scores.shape[1] != loadings.shape[1]:
             raise ValueError(
                 f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"
             )
-        return np.asarray(scores @ loadings.T + mean.astype(loadings.dtype))
+        coefficients = np.linalg.solve(weights.T @ loadings, loadings.T)
+        return np.asarray(scores @ coefficients + mean.astype(loadings.dtype))
 
 
 def load(path: str | os.PathLike[str]) -> CCA:
@@ -445,7 +461,8 @@ def _require_whole(model: CCA) -> None:
 
 def _warn_if_trivial(views: Views, solution: Solution) -> None:
     n, p = views.n_samples, views.n_features_x + views.n_features_y
-    if p >= n and solution.correlations[0] > 0.99:
+    # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
+    if p >= n and sum(solution.ranks) >= n and solution.correlations[0] > 0.99:
         warnings.warn(
             f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
             "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",

@@ -19,6 +19,9 @@ import scipy.sparse as sp
 
 from .views import Array, ArrayViews, Matrix, canonical_csr
 
+# How missing values are written: a first line with these and numbers is a row, not a header.
+MISSING = {"na", "n/a", "nan", "null", "none", "-"}
+
 
 class Table(NamedTuple):
     """A matrix as it stands in a file, with its column names if the file has any."""
@@ -192,9 +195,11 @@ def _even_lines(lines: Iterable[str], delimiter: str, cells: int) -> Iterator[st
 
 def _is_header(first: list[str], second: list[str], path: str) -> bool:
     """Whether the first line holds names: not all numbers, or the numbers 0, 1, 2 ... of the columns."""
-    if not all(_is_number(cell) for cell in first):
+    cells = [cell.strip() for cell in first]
+    if any(cell and not _is_number(cell) and cell.lower() not in MISSING for cell in cells):
         return True
-    if len(first) > 1 and [cell.strip() for cell in first] == [str(j) for j in range(len(first))]:
+    named = cells[1:] if cells[:1] == [""] else cells
+    if len(named) > 1 and named == [str(j) for j in range(len(named))]:
         return True
     fractions = any(_is_number(cell) and not cell.strip().lstrip("+-").isdigit() for cell in second)
     if fractions and len(set(first)) == len(first) > 1 and all(cell.strip().isdigit() for cell in first):
@@ -243,7 +248,9 @@ def _read_parquet(path: str, key: str | None, columns: str | None) -> tuple[Matr
     except ImportError as error:
         raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
     schema = pq.read_schema(path)
-    names = np.array(schema.names, dtype=object)
+    # pandas stores the row labels of a frame as columns of their own.
+    labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
+    names = np.array([name for name in schema.names if name not in labels], dtype=object)
     if len(set(names)) < len(names):
         raise ValueError("it has two columns of the same name")
     names = names if columns is None else names[_positions(columns, len(names), names)]

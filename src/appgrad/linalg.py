@@ -47,16 +47,17 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     r = ridge[live] * t * t
     M = C + np.diag(r)
     L, condition = _cholesky(M)
+    # A ridge below 1e-9 hides no deficiency: what is whitened is the rank of S. Above, S is asked itself.
+    rank_below = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
     if L is not None and condition < 1e8:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
-        # A ridge below 1e-9 cannot be what keeps the condition number below 1e8: S itself has full rank.
-        rank = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
-        return Whitening(W, rank, condition)
+        return Whitening(W, min(len(live), rank_below), condition)
     E, V = np.linalg.eigh(M)
     keep = _significant(E - r @ V**2, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
-    return Whitening(W, W.shape[1], condition_of(E, keep, ridged=bool(np.any(r > 0))))
+    rank = min(W.shape[1], rank_below)
+    return Whitening(W, rank, condition_of(E, keep, ridged=bool(np.any(r > 0))))
 
 
 def condition_of(eigenvalues: Array, keep: Array, ridged: bool, null: int = 0) -> float:
@@ -130,19 +131,29 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
 
 
 class Triangle(NamedTuple):
-    """Triangular factor R of the centred rows, R'R = sum (z - mean)(z - mean)', mergeable (TSQR)."""
+    """A factor R of the centred rows, R'R = sum (z - mean)(z - mean)', mergeable (TSQR).
+
+    Rows are stacked and made triangular again only when there are four times as many as columns:
+    each factorisation then has rows enough to pay for itself.
+    """
 
     n: int
     mean: Array
     R: Array
+
+    def triangular(self, rows: int = 0) -> Triangle:
+        """The same with a triangular R, if R has more than `rows` rows."""
+        if len(self.R) <= rows:
+            return self
+        return self._replace(R=np.asarray(np.linalg.qr(self.R, mode="r")))
 
     def merge(self, other: Triangle) -> Triangle:
         """The factor of both sets of rows: the difference of the means enters as one more row."""
         n = self.n + other.n
         delta = other.mean - self.mean
         bridge = np.sqrt(self.n * other.n / n) * delta
-        R = np.asarray(np.linalg.qr(np.vstack([self.R, other.R, bridge[None, :]]), mode="r"))
-        return Triangle(n, self.mean + delta * (other.n / n), R)
+        R = np.vstack([self.R, other.R, bridge[None, :]])
+        return Triangle(n, self.mean + delta * (other.n / n), R).triangular(4 * R.shape[1])
 
 
 class Factor(NamedTuple):

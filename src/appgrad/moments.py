@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .linalg import Triangle
-from .views import Array, Block, Matrix, Views, require_finite
+from .views import BLOCK_BYTES, Array, Block, Matrix, Views, require_finite
 
 # Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
 TILE_BYTES = 16 * 2**20
@@ -119,18 +119,16 @@ def triangle(views: Views, center: bool = True) -> Triangle:
 
     @quiet
     def part(block: Block) -> Triangle:
-        Z = np.hstack([to_dense(block.x), to_dense(block.y)]).astype(np.float64, copy=False)
-        mean = np.zeros(Z.shape[1])
-        if center:
-            mean = _pilot(Z)
-            Z -= mean
-            rest = Z.mean(axis=0)
-            Z -= rest
-            mean = mean + rest
-        _check(views, block, *np.split(len(Z) * np.abs(Z).max(axis=0) ** 2, [block.x.shape[1]]))
-        return Triangle(len(Z), mean, np.asarray(np.linalg.qr(Z, mode="r")))
+        n, p = block.x.shape[0], block.x.shape[1] + block.y.shape[1]
+        rows = max(1, BLOCK_BYTES // (8 * p))
+        total = _tile_triangle(block, slice(0, rows), center)
+        for start in range(rows, n, rows):
+            total = total.merge(_tile_triangle(block, slice(start, start + rows), center))
+        squares = total.n * np.abs(total.R).max(axis=0) ** 2
+        _check(views, block, *np.split(squares, [block.x.shape[1]]))
+        return total
 
-    tri = views.reduce(part, Triangle.merge)
+    tri = views.reduce(part, Triangle.merge).triangular()
     with np.errstate(over="ignore"):
         squares = tri.n * np.abs(tri.R).max(axis=0) ** 2
     _require_squares(views, *np.split(squares, [views.n_features_x]))
@@ -181,6 +179,21 @@ def _column_moments(x: Matrix, center: bool) -> tuple[Array, Array]:
     rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
     squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
     return shift + rest, (squares + (n - stored) * rest**2) / n
+
+
+def _tile_triangle(block: Block, rows: slice, center: bool) -> Triangle:
+    """Some rows of a block as a factor: centred, and made triangular if there are many."""
+    Z = np.hstack([to_dense(block.x[rows]), to_dense(block.y[rows])]).astype(np.float64, copy=False)
+    mean = np.zeros(Z.shape[1])
+    if center:
+        mean = _pilot(Z)
+        Z -= mean
+        rest = Z.mean(axis=0)
+        Z -= rest
+        mean = mean + rest
+    # What is not finite is left to the check: LAPACK would not return from it.
+    R = Triangle(len(Z), mean, Z)
+    return R.triangular(4 * Z.shape[1]) if np.all(np.isfinite(Z)) else R
 
 
 def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:

@@ -29,11 +29,11 @@ class Solution(NamedTuple):
     """Canonical pairs in the units of the data, best first, scores of unit variance.
 
     `correlations` are those of the problem with its ridge, `training_correlations` those of the scores
-    of the rows it was solved on; without a ridge they are the same. `y_slopes` are the covariances of
-    the columns of y with the scores of X, the coefficients of their regression. `residuals` are relative
-    residuals of the canonical equations in the norm of the covariances' diagonals; `error_bounds` bound
-    the distance of each correlation to a true one, NaN where unknown; `condition` is that of the matrices
-    factored, NaN where none was squared.
+    of the rows it was solved on; without a ridge they are the same. `y_slopes` are the coefficients of
+    the regression of y on the scores of X. `residuals` are relative residuals of the canonical equations
+    in the norm of the covariances' diagonals; `error_bounds` bound the distance of each correlation to a
+    true one, NaN where unknown; `condition` is that of the matrices factored, NaN where none was squared;
+    `ranks` are those of the two views, 0 where unknown.
     """
 
     correlations: Array
@@ -50,6 +50,7 @@ class Solution(NamedTuple):
     residuals: Array
     error_bounds: Array
     condition: float
+    ranks: tuple[int, int]
 
 
 class Report(NamedTuple):
@@ -114,7 +115,7 @@ def iterate(
     passes: Callable[[], float],
     callback: Callable[[Progress], Any] | None = None,
 ) -> Iterator[Progress]:
-    """Run a solver step by step until it converges, a budget is spent or the callback returns True.
+    """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
     `covs` gives the covariance each step works on: always the same one, or one per minibatch. The
     state with the most correlation captured is kept; `solution()` is taken on the covariance `full`.
@@ -125,17 +126,20 @@ def iterate(
     state: Any = None
     best: Report | None = None
     while True:
-        cov = next(covs)
+        cov = next(covs, None)
+        if cov is None:
+            return
         state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
         iteration += 1
         flops += report.flops
-        if best is None or report.tcc >= best.tcc:
+        if best is None or np.isnan(best.tcc) or report.tcc >= best.tcc:
             best = report
         spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
         make = partial(canonical, full, best.A, best.B)
         progress = Progress(iteration, spent.passes or 0.0, spent.seconds or 0.0, flops, best.tcc, make)
         stopped = "converged" if report.converged else _exhausted(spent, limits)
-        if callback is not None and callback(progress) is True and stopped is None:
+        answer = None if callback is None else callback(progress)
+        if stopped is None and isinstance(answer, bool | np.bool_) and answer:
             stopped = "callback"
         yield progress._replace(stopped=stopped)
         if stopped is not None:
@@ -171,6 +175,7 @@ def solution(
     *,
     error_bounds: Array | None = None,
     condition: float = np.nan,
+    ranks: tuple[int, int] = (0, 0),
 ) -> Solution:
     """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units.
 
@@ -181,7 +186,10 @@ def solution(
     dx, dy = cov.diagonal()
     rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
     residuals = np.sqrt((_norm2(rx, dx) + _norm2(ry, dy)) / 2)
-    fx, fy = (1 / np.sqrt(np.sum(M * S, axis=0)) for M, S in ((A, xx), (B, yy)))
+    var_u, var_v = np.sum(A * xx, axis=0), np.sum(B * yy, axis=0)
+    if not (np.all(var_u > 0) and np.all(var_v > 0)):
+        raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
+    fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
     x_weights = A * u.scale_x[:, None]
     sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])
     fx, fy = fx * sign, fy * sign
@@ -192,7 +200,8 @@ def solution(
         y_weights=B * u.scale_y[:, None] * fy,
         x_loadings=_unscaled(xx, u.scale_x) * fx,
         y_loadings=_unscaled(yy, u.scale_y) * fy,
-        y_slopes=_unscaled(yx, u.scale_y) * fx,
+        # With a ridge the scores are correlated a little: regress on all of them together.
+        y_slopes=np.linalg.solve((A.T @ xx) * np.outer(fx, fx), (_unscaled(yx, u.scale_y) * fx).T).T,
         mean_x=u.mean_x,
         mean_y=u.mean_y,
         std_x=np.sqrt(cov.moments.var_x),
@@ -200,6 +209,7 @@ def solution(
         residuals=residuals,
         error_bounds=np.full(len(rho), np.nan) if error_bounds is None else error_bounds,
         condition=condition,
+        ranks=ranks,
     )
 
 

@@ -200,9 +200,17 @@ class ArrayViews(BaseViews):
 class CountedViews(BaseViews):
     """Views that count the rows they deliver, for `n_passes_` and for progress bars."""
 
-    def __init__(self, views: Views, on_rows: Callable[[int], None] | None = None) -> None:
-        self.views, self.on_rows, self.rows = views, on_rows, 0
-        self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
+    def __init__(
+        self,
+        views: Views,
+        on_rows: Callable[[int], None] | None = None,
+        *,
+        threads: int | None = None,
+        parent: CountedViews | None = None,
+    ) -> None:
+        self.views, self.on_rows, self.parent, self.rows = views, on_rows, parent, 0
+        self.n_samples, self.dtype = views.n_samples, views.dtype
+        self.threads = views.threads if threads is None else threads
         self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
         self.names, self.labels = views.names, views.labels
 
@@ -214,14 +222,19 @@ class CountedViews(BaseViews):
     def blocks(self) -> Iterator[Block]:
         """Every row once, counted."""
         for block in self.views.blocks():
-            self.rows += block.x.shape[0]
+            self._count(block.x.shape[0])
             yield block
-            if self.on_rows is not None:
-                self.on_rows(self.rows)
+
+    def _count(self, rows: int) -> None:
+        self.rows += rows
+        if self.parent is not None:
+            self.parent._count(rows)
+        elif self.on_rows is not None:
+            self.on_rows(self.rows)
 
     def take(self, rows: Array) -> CountedViews:
-        """The views restricted to these rows, counted anew."""
-        return CountedViews(self.views.take(rows), self.on_rows)
+        """The views restricted to these rows; what they deliver counts here too."""
+        return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
 
 
 def describe(label: str, names: Array | None, column: int) -> str:

@@ -28,7 +28,8 @@ def exact(views: Views, problem: Problem) -> Solution:
     require_rank(k, wx.rank, wy.rank)
     P, rho, Q, residual = leading_svd(wx.W.T @ cov.Sxy @ wy.W, k)
     condition = max(wx.condition, wy.condition)
-    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, condition=condition)
+    ranks = wx.rank, wy.rank
+    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, condition=condition, ranks=ranks)
 
 
 def by_rows(views: Views, problem: Problem) -> Solution:
@@ -51,7 +52,8 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
     condition = max(condition_x, condition_y)
-    return solution(cov, rho, A, B, error_bounds=residual, condition=condition)
+    ranks = len(fx.s), len(fy.s)
+    return solution(cov, rho, A, B, error_bounds=residual, condition=condition, ranks=ranks)
 
 
 def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor, float]:

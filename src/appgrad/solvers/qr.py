@@ -29,7 +29,8 @@ def qr(views: Views, problem: Problem) -> Solution:
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, n, k)
     cov = Covariance(views, m, u, dtype=np.float64)
-    return solution(cov, rho, tx[:, None] * (vx @ a), ty[:, None] * (vy @ b), error_bounds=residual)
+    A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
+    return solution(cov, rho, A, B, error_bounds=residual, ranks=(len(fx.s), len(fy.s)))
 
 
 def _factor(
