@@ -109,13 +109,15 @@ def test_sparse_data_far_from_zero_stay_sparse(rng):
     np.testing.assert_allclose(cov.squares(A, np.eye(4))[0], Z.T @ Z @ A / 2000, atol=1e-6)
 
 
-def test_float32_products_are_float32(rng):
+def test_float32_products_are_right_to_single_precision(rng):
     X, Y = rng.random((50, 3), dtype=np.float32), rng.random((50, 2), dtype=np.float32)
     views = ArrayViews(X, Y)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype))
-    Sx = np.cov(X.T, bias=True)
-    np.testing.assert_allclose(cov.squares(np.eye(3), np.eye(2))[0], Sx, atol=1e-6)
+    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    Sx, double = np.cov(X.T, bias=True), Covariance(views, m, cov.units, dtype=np.float64)
+    error, less = (np.abs(c.squares(np.eye(3), np.eye(2))[0] - Sx).max() for c in (cov, double))
+    assert error < 1e-6
+    assert less < 1e-14 < error
 
 
 def test_ridge_forms(rng):

@@ -155,3 +155,12 @@ def test_data_that_end_end_the_run(problem):
 
 def test_a_numpy_true_stops_too(problem):
     assert len(run(problem, Alternating(), iterations=9, callback=lambda p: np.float64(p.tcc) > 0)) == 1
+
+
+def test_residuals_tell_a_solution_from_what_is_near_it(problem, rng):
+    X, Y, _, cov = problem
+    _, A, B = cca(X, Y, 2)
+    exact = canonical(cov, A, B).residuals
+    near = canonical(cov, A + 0.01 * rng.standard_normal(A.shape), B).residuals
+    assert exact.max() < 1e-12
+    assert np.all((near > 1e-4) & (near < 0.3))

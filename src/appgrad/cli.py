@@ -159,7 +159,7 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
             return held_out(model, views, share, seed)
         except ValueError as error:
             unknown = np.full(len(model.canonical_correlations_), np.nan)
-            return HeldOut(unknown, f"not possible: without the held-out rows, {error}", 0)
+            return HeldOut(unknown, f"not possible: without the held-out rows, {error}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
             _say(f"error: interrupted in the held-out check; {where}", err)
@@ -259,7 +259,7 @@ def demo(
     seconds = time.perf_counter() - start
     tested = correlations(*model.transform(*halves[1]))
     _say("left against right half of 8 x 8 digits, 32 + 32 pixels")
-    _print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen", 0), 0.0, False)
+    _print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen"), 0.0, False)
     try:
         import matplotlib
 

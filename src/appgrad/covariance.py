@@ -217,10 +217,6 @@ class DenseCovariance:
         """The diagonals of Sx and Sy."""
         return _diagonals(self.moments, self.units)
 
-    def dense(self) -> DenseCovariance:
-        """Itself."""
-        return self
-
 
 def _diagonals(m: Moments, u: Units) -> tuple[Array, Array]:
     return m.var_x * u.scale_x * u.scale_x + u.ridge_x, m.var_y * u.scale_y * u.scale_y + u.ridge_y

@@ -20,7 +20,6 @@ class HeldOut(NamedTuple):
 
     correlations: Array
     method: str
-    fits: int
 
 
 def held_out(model: CCA, views: Views, share: float, seed: int) -> HeldOut:
@@ -41,4 +40,4 @@ def held_out(model: CCA, views: Views, share: float, seed: int) -> HeldOut:
         method = f"{len(splits)}-fold cross-validation: {size} held-out rows are too few for {k} components"
     scores = [clone(model).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
     U, V = (np.vstack(parts) for parts in zip(*scores, strict=True))
-    return HeldOut(correlations(U, V), method, len(splits))
+    return HeldOut(correlations(U, V), method)
