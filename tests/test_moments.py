@@ -53,3 +53,24 @@ def test_merging_in_any_split_gives_the_same(rng):
         np.testing.assert_allclose(parts.scatter, whole.scatter, atol=1e-11)
         tri = triangle(small_blocks(ArrayViews(X, Y), rows))
         np.testing.assert_allclose(tri.R.T @ tri.R, whole.scatter, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "large", "counts then fractions", "indicators"])
+def test_integers_lose_no_bit(kind, rng):
+    p = 300
+    Z = {
+        "bytes": rng.integers(0, 256, (2000, p)),
+        "large": rng.integers(0, 9000, (2000, p)),  # sums of squares above 2^24
+        "counts then fractions": rng.integers(0, 3, (2000, p)),
+        "indicators": rng.integers(0, 2, (2000, p)),
+    }[kind].astype(np.float64)
+    if kind == "counts then fractions":
+        Z[1500, 7] += 2.0**-30  # which single precision would round away
+    second = second_moments(small_blocks(ArrayViews(Z[:, :140], Z[:, 140:]), rows=1700))
+    exact = np.round(Z * 2**30).astype(object)  # integers of any length
+    gram = exact.T[[7, 0]] @ exact  # two columns against all: objects are slow
+    scatter = (2000 * gram - np.outer(exact[:, [7, 0]].sum(axis=0), exact.sum(axis=0))) / 2000
+    expected = (scatter / 2**60).astype(np.float64)
+    np.testing.assert_allclose(second.scatter[[7, 0]], expected, rtol=1e-13, atol=1e-11)
+    off = abs(second.scatter - (Z - Z.mean(axis=0)).T @ (Z - Z.mean(axis=0))).max()
+    assert off < 1e-14 * second.scatter.max() * 2000

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.lapack import dpocon
 
-from .views import Array
+from .views import Array, blas_limit
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -117,9 +118,12 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
     size = float(np.abs(T).max()) or 1.0
     T = T / size
     if 4 * k <= m:
-        _, U = sl.eigh(T @ T.T, subset_by_index=[m - k, m - 1])
+        S = T @ T.T
+        # numpy's BLAS threads may still spin from the product, and scipy's are others: one is faster.
+        with blas_limit(1) if m <= 1000 else nullcontext():
+            _, U = sl.eigh(S, subset_by_index=[m - k, m - 1])
         if U.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
-            U = np.linalg.eigh(T @ T.T)[1][:, -k:]
+            U = np.linalg.eigh(S)[1][:, -k:]
         P, s, Vt = np.linalg.svd(U.T @ T, full_matrices=False)
         U = U @ P
     else:

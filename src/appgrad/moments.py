@@ -13,6 +13,10 @@ from .views import BLOCK_BYTES, Array, Block, Matrix, Views, require_finite
 
 # Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
 TILE_BYTES = 16 * 2**20
+# Rows of integers multiplied at a time in single precision: bytes, centred, have a variance of at most
+# 2^14, so that 768 rows of them keep every sum below 2^24 with some to spare. From as many columns on as
+# make it pay (measured: 0.97 of the time in double precision at 128, 0.7 from 256 to 1500).
+INTEGER_ROWS, INTEGER_COLUMNS = 768, 256
 # Sparse times sparse costs about 400 times as much per multiplication as dense (measured): above a
 # density of 1 / sqrt(400), the dense product of the same rows is faster.
 DENSE_ABOVE = 0.05
@@ -200,20 +204,40 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     """A shift c, the sum of z - c and of (z - c)(z - c)' over the rows z of [x y]."""
     n, p1 = block.x.shape
     p = p1 + block.y.shape[1]
-    rows = max(1, min(n, TILE_BYTES // (8 * p)))
+    head = np.hstack([to_dense(z[:100]) for z in block[1:]])
+    shift = _pilot(head) if center else np.zeros(p)
+    gram, rows = _gram, TILE_BYTES // (8 * p)
+    if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
+        gram, rows, shift = _integer_gram, INTEGER_ROWS, np.rint(shift)
+    rows = max(1, min(n, rows))
     buffer = np.empty((rows, p))
-    shift, total = np.zeros(p), np.zeros(p)
-    if center:
-        shift = np.concatenate([_pilot(to_dense(z[:100])) for z in block[1:]])
-    scatter = np.zeros((p, p))
+    total, scatter = np.zeros(p), np.zeros((p, p))
     for start in range(0, n, rows):
         tile = buffer[: min(rows, n - start)]
         x, y = (to_dense(z[start : start + rows]) for z in block[1:])
         np.subtract(x, shift[:p1], out=tile[:, :p1])
         np.subtract(y, shift[p1:], out=tile[:, p1:])
         total += tile.sum(axis=0)
-        scatter += tile.T @ tile
+        scatter += gram(tile)
     return shift, total, scatter
+
+
+def _gram(tile: Array) -> Array:
+    return np.asarray(tile.T @ tile)
+
+
+def _integer_gram(tile: Array) -> Array:
+    """The same in single precision, twice as fast, where that is exact.
+
+    Sums of products of integers are exact below 2^24, and by Cauchy and Schwarz none is larger than the
+    largest sum of squares.
+    """
+    if np.array_equal(np.rint(tile), tile):
+        single = tile.astype(np.float32)
+        G = single.T @ single
+        if G.diagonal().max() < 2**24:
+            return np.asarray(G)
+    return _gram(tile)
 
 
 def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
