@@ -191,3 +191,10 @@ def test_concurrent_reductions_leave_no_limit_behind(rng):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert blas_threads() == before
+
+
+def test_blocks_are_of_equal_length():
+    views = ArrayViews(np.zeros((9_000, 1000)), np.zeros((9_000, 1000)))
+    lengths = [len(block.x) for block in views.blocks()]
+    assert len(lengths) == 5  # 2097 rows of 2000 columns are 32 MB
+    assert max(lengths) - min(lengths) <= len(lengths)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
+from functools import cache
 from itertools import chain
 from threading import RLock
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Array = npt.NDArray[Any]
 Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
@@ -177,7 +178,9 @@ class ArrayViews(BaseViews):
         if self.sparse:
             # A block's partial sums are dense, O(k p): cut no finer than p entries a block.
             rows = max(rows, (self.n_features_x + self.n_features_y) / max(row_entries, 1.0))
-        return max(1, min(int(rows), self.n_samples))
+        most = max(1, min(int(rows), self.n_samples))
+        # Of equal length, so that no thread waits for another's last block.
+        return max(1, -(-self.n_samples // -(-max(self.n_samples, 1) // most)))
 
     def blocks(self) -> Iterator[Block]:
         """Every row once, in order."""
@@ -271,12 +274,18 @@ def canonical_csr(m: Any) -> Any:
 
 def blas_threads() -> int:
     """Threads that BLAS would use here, so that threadpoolctl limits hold for sparse products too."""
-    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    pools = [pool["num_threads"] for pool in _pools().info() if pool["user_api"] == "blas"]
     return max(1, min(pools, default=1))
 
 
 def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """The BLAS libraries of numpy and scipy, looked for once: a search costs 5 ms, most of a small fit."""
+    return ThreadpoolController()
 
 
 _blas_owner = RLock()
@@ -293,7 +302,7 @@ def blas_limit(threads: int) -> Iterator[bool]:
         yield False
         return
     try:
-        with threadpool_limits(threads, user_api="blas"):
+        with _pools().limit(limits=threads, user_api="blas"):
             yield True
     finally:
         _blas_owner.release()
