@@ -60,11 +60,12 @@ def units(
 class Covariance:
     """The covariances of two views as an operator: thin products, one pass over the rows each.
 
-    Sx is the covariance of (X - mean_x) * scale_x plus the ridge, Sxy the cross-covariance without it.
+    Sx is the covariance of (X - mean_x) * scale_x plus the ridge, Sxy the cross-covariance without it. The
+    moments may be those of more rows than the views hold: those of all data, for a minibatch.
     """
 
     def __init__(self, views: Views, m: Moments, u: Units, dtype: Any = None) -> None:
-        self.views, self.moments, self.units = views, m, u
+        self.views, self.moments, self.units, self.n = views, m, u, views.n_samples
         self.dtype = views.dtype if dtype is None else np.dtype(dtype)
         # Columns far from zero are shifted entry by entry; the others are centred on the thin side.
         self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
@@ -104,7 +105,7 @@ class Covariance:
             return U.T @ U, U.T @ V, V.T @ V
 
         xx, xy, yy = self._sum(A, B, part)
-        n = self.moments.n
+        n = self.n
         ridge_x, ridge_y = self._ridges(A, B)
         return xx / n + A.T @ ridge_x, xy / n, yy / n + B.T @ ridge_y
 
@@ -144,13 +145,20 @@ class Covariance:
             y = shifted(block.y.astype(self.dtype, copy=False), self.shift_y)
             return x.T @ P[rows], y.T @ Q[rows]
 
-        n = self.moments.n
+        n = self.n
         x, y = self.views.sum(part)
         return n * self._finish(x, P.sum(axis=0), "x"), n * self._finish(y, Q.sum(axis=0), "y")
 
     def diagonal(self) -> tuple[Array, Array]:
         """The diagonals of Sx and Sy; no pass over the data."""
         return _diagonals(self.moments, self.units)
+
+    def flops(self, c: int) -> float:
+        """Multiplications and additions of `products` with c columns a view; `grams` takes a third.
+
+        2 for each entry and column of X A and Y B, 4 of X'[U V] and Y'[U V].
+        """
+        return 6.0 * self.views.n_samples * self.views.entries * c
 
     def dense(self) -> DenseCovariance:
         """The same operator on p x p matrices gathered in one pass."""
@@ -160,8 +168,10 @@ class Covariance:
 
     def _sum(self, A: Array, B: Array, part: Any) -> tuple[Array, ...]:
         u, dtype = self.units, self.dtype
-        A = (A * u.scale_x[:, None]).astype(dtype, copy=False)
-        B = (B * u.scale_y[:, None]).astype(dtype, copy=False)
+        A, B = (
+            (C if np.all(scale == 1) else C * scale[:, None]).astype(dtype, copy=False)
+            for C, scale in ((A, u.scale_x), (B, u.scale_y))
+        )
         rest_a = (u.mean_x - self.shift_x) @ A
         rest_b = (u.mean_y - self.shift_y) @ B
 
@@ -180,7 +190,7 @@ class Covariance:
         mean, shift, scale = (
             (u.mean_x, self.shift_x, u.scale_x) if view == "x" else (u.mean_y, self.shift_y, u.scale_y)
         )
-        return np.asarray((product - np.outer(mean - shift, total)) * (scale / self.moments.n)[:, None])
+        return np.asarray((product - np.outer(mean - shift, total)) * (scale / self.n)[:, None])
 
     def _ridges(self, A: Array, B: Array) -> tuple[Array, Array]:
         return self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
@@ -197,6 +207,7 @@ class DenseCovariance:
         S *= s
         self.moments, self.units = second.moments(p), u
         self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
+        self.dtype = S.dtype
 
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
         """Sx A, Sxy B, Syx A, Sy B; Sx and Sy without the ridge if asked."""
@@ -216,6 +227,10 @@ class DenseCovariance:
     def diagonal(self) -> tuple[Array, Array]:
         """The diagonals of Sx and Sy."""
         return _diagonals(self.moments, self.units)
+
+    def flops(self, c: int) -> float:
+        """Multiplications and additions of `products` with c columns a view."""
+        return 2.0 * (len(self.Sx) + len(self.Sy)) ** 2 * c
 
 
 def _diagonals(m: Moments, u: Units) -> tuple[Array, Array]:

@@ -61,6 +61,20 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     return Whitening(W, rank, condition_of(E, keep, ridged=bool(np.any(r > 0))))
 
 
+def inverse_root(G: Array, precision: float = EPS) -> Array:
+    """The symmetric G^-1/2 of a k x k Gram matrix, on its range: U D^-1/2 U' of Algorithms 4 and 5."""
+    E, V = np.linalg.eigh((G + G.T) / 2)
+    keep = _significant(E, E[-1], precision)
+    return np.asarray((V[:, keep] / np.sqrt(E[keep])) @ V[:, keep].T)
+
+
+def captured(Gx: Array, Gxy: Array, Gy: Array, k: int, precision: float = EPS) -> tuple[Array, Array, float]:
+    """Normalisers of both sides and the correlation captured by the k best pairs: TCC of the paper."""
+    Nx, Ny = inverse_root(Gx, precision), inverse_root(Gy, precision)
+    s = np.linalg.svd(Nx.T @ Gxy @ Ny, compute_uv=False)
+    return Nx, Ny, float(np.sum(np.minimum(s[:k], 1.0)))
+
+
 def condition_of(eigenvalues: Array, keep: Array, ridged: bool, null: int = 0) -> float:
     """Condition number of what is kept; infinite where directions were left out that might matter.
 

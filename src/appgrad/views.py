@@ -55,6 +55,10 @@ class Views(Protocol):
         """float32 or float64: the precision of the blocks."""
 
     @property
+    def entries(self) -> float:
+        """Stored entries of a row of both views, on average: what a product with one column costs."""
+
+    @property
     def threads(self) -> int:
         """How many blocks are worked on at a time."""
 
@@ -129,6 +133,11 @@ class BaseViews:
         for start in range(0, self.n_samples, size):
             yield self.take(np.sort(order[start : start + size]))
 
+    @property
+    def entries(self) -> float:
+        """Stored entries of a row of both views, on average."""
+        return float(self.n_features_x + self.n_features_y)
+
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages."""
         return describe(self.labels[view], self.names[view], column)
@@ -163,6 +172,13 @@ class ArrayViews(BaseViews):
         self.sparse = sp.issparse(x) or sp.issparse(y)
         self.threads = blas_threads() if threads is None else threads
         self.block_rows = self._block_rows()
+
+    @property
+    def entries(self) -> float:
+        """Stored entries of a row of both views, on average."""
+        return float(
+            sum(m.nnz / max(m.shape[0], 1) if sp.issparse(m) else m.shape[1] for m in (self.x, self.y))
+        )
 
     def _block_rows(self) -> int:
         row_bytes, row_entries = 0.0, 0.0
@@ -218,6 +234,11 @@ class CountedViews(BaseViews):
         self.names, self.labels = views.names, views.labels
 
     @property
+    def entries(self) -> float:
+        """Stored entries of a row of both views, on average."""
+        return self.views.entries
+
+    @property
     def passes(self) -> float:
         """Rows delivered so far over rows there are."""
         return self.rows / self.n_samples
@@ -238,6 +259,19 @@ class CountedViews(BaseViews):
     def take(self, rows: Array) -> CountedViews:
         """The views restricted to these rows; what they deliver counts here too."""
         return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
+
+
+def gathered(views: Views, *more: Views) -> ArrayViews:
+    """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
+    blocks = [block for part in (views, *more) for block in part.blocks()]
+    x, y = (_stacked([block[1 + view] for block in blocks]) for view in (0, 1))
+    return ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads)
+
+
+def _stacked(parts: list[Matrix]) -> Matrix:
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def describe(label: str, names: Array | None, column: int) -> str:

@@ -1,0 +1,162 @@
+"""Better coordinates for a gradient step: the diagonal, and a few leading directions, damped."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .covariance import Covariance, DenseCovariance
+from .linalg import whitening
+from .views import Array
+
+# Leading directions taken out of each view, and rows they are found in: more of either changed the
+# correlation captured after 50 iterations by less than 0.001 (MNIST, Mediamill; 50 to 100).
+DIRECTIONS, WARM_UP_ROWS = 80, 2000
+# A bound from a Krylov space is a little below the largest eigenvalue.
+MARGIN = 1.05
+
+
+class Side(NamedTuple):
+    """The inverse of M = D^-1 (V diag(values) V' + tail (I - V V')) D^-1 for one view.
+
+    `d` are one over standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
+    damps: a direction the warm-up rows have not shown counts as one of the weakest they have.
+    """
+
+    d: Array
+    V: Array
+    values: Array
+    tail: float
+
+    def root(self, A: Array) -> Array:
+        """K A, K = V diag(values)^-1/2 V' + tail^-1/2 (I - V V'), so that M^-1 = D K K D."""
+        at_tail = 1 / np.sqrt(self.tail)
+        return np.asarray(
+            at_tail * A + self.V @ ((1 / np.sqrt(self.values) - at_tail)[:, None] * (self.V.T @ A))
+        )
+
+    def solve(self, G: Array) -> Array:
+        """M^-1 G."""
+        H = self.d[:, None] * G
+        if self.V.shape[1]:
+            inverse = 1 / self.values - 1 / self.tail
+            H = H / self.tail + self.V @ (inverse[:, None] * (self.V.T @ H))
+        return np.asarray(self.d[:, None] * H)
+
+
+class Preconditioner(NamedTuple):
+    """One side for each view, or None: the identity."""
+
+    x: Side | None = None
+    y: Side | None = None
+
+    def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
+        """Both gradients in better coordinates: M^-1 G."""
+        return Gx if self.x is None else self.x.solve(Gx), Gy if self.y is None else self.y.solve(Gy)
+
+
+def diagonal(variances: Array) -> Side:
+    """Jacobi: every column in units of its own standard deviation; columns that do not vary stay out."""
+    d = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
+    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+
+
+def damped(variances: Array, peaks: Array) -> Side:
+    """Jacobi from statistics of some rows: columns in units of peak / sd, `peaks` the largest mean squares.
+
+    A feature present in few rows has minibatches in which its mean square is far above its variance.
+    Dividing by peak^2 / variance makes its longest step shorter than a common feature's, not longer; units
+    cancel; a feature not seen yet does not move.
+    """
+    d = np.where(variances > 0, np.sqrt(variances) / np.where(peaks > 0, peaks, np.inf), 0.0)
+    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+
+
+def trace(side: Side, variances: Array) -> float:
+    """The trace of M^-1 S, from the diagonal of S."""
+    total = float(np.sum(variances * side.d**2))
+    return float(side.V.shape[1] + max(0.0, total - float(np.sum(side.values))) / side.tail)
+
+
+def jacobi(cov: Covariance | DenseCovariance) -> Preconditioner:
+    """The diagonals of Sx and Sy; no pass over the data."""
+    x, y = cov.diagonal()
+    return Preconditioner(diagonal(x), diagonal(y))
+
+
+def low_rank(
+    sample: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator
+) -> Preconditioner:
+    """A diagonal preconditioner and the leading directions of `sample` in its coordinates.
+
+    Subspace iteration on thin products (Halko, Martinsson & Tropp 2011): nothing p x p, and sparse rows
+    stay sparse. The first direction left out gives the level of the tail.
+    """
+    x, y = _sides(M)
+    r = min(DIRECTIONS, sample.moments.n // 4, min(len(x.d), len(y.d)) // 2)
+    if r < 1:
+        return M
+    A, B = (rng.standard_normal((len(side.d), min(r + 11, len(side.d)))) for side in (x, y))
+    for _ in range(4):
+        A, B = (np.linalg.qr(C)[0] for C in _scaled_squares(sample, x, y, A, B))
+    found = _scaled_squares(sample, x, y, A, B)
+    sides = []
+    for side, C, SC in ((x, A, found[0]), (y, B, found[1])):
+        values, P = np.linalg.eigh((C.T @ SC + SC.T @ C) / 2)
+        values, P = values[::-1], P[:, ::-1]
+        keep = int(np.count_nonzero(values[:r] > 1e-6 * values[0])) if values[0] > 0 else 0
+        if keep < 1 or keep >= len(values):
+            sides.append(side)
+            continue
+        tail = max(float(values[keep]), 1e-6 * float(values[0]))
+        sides.append(Side(side.d, C @ P[:, :keep], values[:keep], tail))
+    return Preconditioner(*sides)
+
+
+def largest(
+    cov: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
+) -> tuple[float, float]:
+    """The largest eigenvalues of M^-1 Sx and M^-1 Sy, a little more rather than less.
+
+    A block Krylov space of `passes` blocks: one over these is the longest safe step of each view.
+    """
+    x, y = _sides(M, cov)
+    A, B = (rng.standard_normal((len(side.d), min(8, len(side.d)))) for side in (x, y))
+    spaces: tuple[list[Array], list[Array]] = ([], [])
+    images: tuple[list[Array], list[Array]] = ([], [])
+    for _ in range(passes):
+        A, B = np.linalg.qr(A)[0], np.linalg.qr(B)[0]
+        found = _scaled_squares(cov, x, y, x.root(A), y.root(B))
+        SA, SB = x.root(found[0]), y.root(found[1])
+        for view, (C, SC) in enumerate(((A, SA), (B, SB))):
+            spaces[view].append(C)
+            images[view].append(SC)
+        A, B = SA, SB
+    return tuple(_ritz(np.hstack(C), np.hstack(SC)) for C, SC in zip(spaces, images, strict=True))  # type: ignore[return-value]
+
+
+def _ritz(C: Array, SC: Array) -> float:
+    """The largest Ritz value on the span of C."""
+    G = C.T @ C
+    W = whitening((G + G.T) / 2, np.zeros(len(G))).W
+    T = W.T @ (C.T @ SC) @ W
+    return MARGIN * float(np.linalg.eigvalsh((T + T.T) / 2)[-1])
+
+
+def _scaled_squares(
+    cov: Covariance | DenseCovariance, x: Side, y: Side, A: Array, B: Array
+) -> tuple[Array, Array]:
+    """D Sx D A and the same for y."""
+    xx, yy = cov.squares(x.d[:, None] * A, y.d[:, None] * B)
+    return x.d[:, None] * xx, y.d[:, None] * yy
+
+
+def _sides(M: Preconditioner, cov: Covariance | DenseCovariance | None = None) -> tuple[Side, Side]:
+    """Both sides, with ones for the identity."""
+    if M.x is not None and M.y is not None:
+        return M.x, M.y
+    if cov is None:
+        raise ValueError("low_rank needs a diagonal preconditioner to start from")
+    x, y = cov.diagonal()
+    return diagonal(np.ones_like(x)), diagonal(np.ones_like(y))
