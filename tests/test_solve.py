@@ -62,9 +62,9 @@ def run(problem, solver, **kwargs):
         iterate(
             solver,
             itertools.repeat(cov),
-            cov,
             2,
             np.random.default_rng(0),
+            finish=lambda report: canonical(cov, report.A, report.B),
             limits=limits,
             passes=lambda: views.passes,
             **kwargs,
@@ -144,13 +144,11 @@ def test_canonical_with_dependent_columns(problem, rng):
 
 
 def test_data_that_end_end_the_run(problem):
-    cov = problem[3]
-    progress = list(
-        iterate(
-            Alternating(), iter([cov] * 3), cov, 2, np.random.default_rng(0), limits=Limits(), passes=float
-        )
+    cov, rng = problem[3], np.random.default_rng(0)
+    steps = iterate(
+        Alternating(), iter([cov] * 3), 2, rng, finish=lambda report: report, limits=Limits(), passes=float
     )
-    assert len(progress) == 3
+    assert [progress.stopped for progress in steps] == [None, None, "data"]
 
 
 def test_a_numpy_true_stops_too(problem):

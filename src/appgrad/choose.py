@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .linalg import EPS
-from .solve import Problem, Solution
+from .run import ITERATIVE, Options, run
+from .solve import Problem, Progress, Solution
 from .solvers.exact import exact
 from .solvers.qr import qr
-from .views import Views
+from .views import CountedViews, Views
 
 SOLVERS = {"exact": exact, "qr": qr}
 # Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.
@@ -21,6 +26,26 @@ class Choice(NamedTuple):
 
     solver: str
     reason: str
+
+
+def solving(
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    callback: Callable[[Progress], Any] | None = None,
+) -> tuple[Iterator[Progress], Choice]:
+    """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
+    start = time.perf_counter()
+    if options.solver in ITERATIVE:
+        steps = run(views, problem, options, rng, start=start, callback=callback)
+        return steps, Choice(options.solver, "asked for")
+    solution, choice = solve(views, problem, options.solver)
+    tcc, seconds = float(solution.correlations.sum()), time.perf_counter() - start
+    progress = Progress(1, views.passes, seconds, np.nan, tcc, lambda: solution, "converged")
+    if callback is not None:
+        callback(progress)
+    return iter([progress]), choice
 
 
 def solve(views: Views, problem: Problem, solver: str) -> tuple[Solution, Choice]:

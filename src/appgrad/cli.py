@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+from sklearn.exceptions import ConvergenceWarning
 
 from .estimators import CCA, OverfitWarning, load
 from .files import open_text, open_views, read_table
@@ -94,33 +95,46 @@ def fit(
     y: YSource,
     k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")] = 2,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to save the model.")] = None,
-    solver: Annotated[str, typer.Option(help="auto, exact or qr.")] = "auto",
+    solver: Annotated[str, typer.Option(help="auto, exact, qr, als, appgrad or stochastic.")] = "auto",
     ridge: Annotated[str, typer.Option(help="auto, a number, or one per view: RX,RY.")] = "auto",
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out.")] = 0,
+    seconds: Annotated[float | None, typer.Option(min=0.0, help="Budget of an iterative solver.")] = None,
+    passes: Annotated[float | None, typer.Option(min=0.0, help="Budget of an iterative solver.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out; start of iterative solvers.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Fit CCA to two files and show training and held-out correlations.
 
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
-    model = CCA(k, solver=solver, ridge=_ridge(ridge))
+    model = CCA(
+        k, solver=solver, ridge=_ridge(ridge), max_seconds=seconds, max_passes=passes, random_state=seed
+    )
     if output is not None:
         _require_output(output, x, y)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _progress(not as_json) as watch:
         warnings.simplefilter("always")
         views = open_views(x, y)
-        model.fit(watch("fit", views))
+        try:
+            model.fit(watch("fit", views))
+        except KeyboardInterrupt:
+            if output is None or not hasattr(model, "canonical_correlations_"):
+                raise
+            model.save(output)
+            _say(f"error: interrupted; the best model so far is in {output}", err)
+            raise typer.Exit(1) from None
         fitted = time.perf_counter() - start
         if output is not None:
             model.save(output)
     messages = list(dict.fromkeys(str(w.message) for w in caught))
     with _progress(not as_json) as watch:
         tested = _held_out(model, watch("held-out check", views), holdout, seed, output) if holdout else None
-    seconds = time.perf_counter() - start
+    spent = time.perf_counter() - start
     messages += _overfitted(model, tested)
     if as_json:
         _print_json(
@@ -128,7 +142,7 @@ def fit(
                 **_facts(model),
                 "held_out_correlations": None if tested is None else _json_list(tested.correlations),
                 "held_out_method": None if tested is None else tested.method,
-                "seconds": seconds,
+                "seconds": spent,
                 "seconds_fit": fitted,
                 "warnings": messages,
                 "model": None if output is None else str(output),
@@ -136,7 +150,7 @@ def fit(
         )
         return
     trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
-    _print_model(model, fitted, tested, seconds - fitted, trivial)
+    _print_model(model, fitted, tested, spent - fitted, trivial)
     for message in messages:
         _say(f"warning: {message}", err, "yellow")
     _say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
@@ -155,6 +169,7 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
     """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OverfitWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             return held_out(model, views, share, seed)
         except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,13 +19,15 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils import Tags
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import persist
-from .choose import solve
+from .choose import solving
 from .metrics import correlations
 from .parameters import checked
+from .run import Options
 from .solve import Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .version import __version__
@@ -77,10 +78,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     ----------
     n_components : int, default=2
         Number of canonical pairs.
-    solver : {"auto", "exact", "qr"}, default="auto"
+    solver : {"auto", "exact", "qr", "als", "appgrad", "stochastic"}, default="auto"
         "exact" works on covariances gathered in one pass, or on n x n matrices when a view has more
         columns than there are rows; "qr" on a triangular factor of the data, slower, and accurate where
         the covariances are ill-conditioned; "auto" takes "exact", and "qr" when that would lose precision.
+        The others are the paper's and need only O(k p) memory: "als" alternates least squares, "appgrad"
+        takes one gradient step a pass, "stochastic" one a minibatch.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
         variance: it settles collinear columns, and matters only to directions in which columns differ by
@@ -92,18 +95,38 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         are mean squares.
     scale : bool, default=False
         Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
-    tol, max_iter, max_passes, max_seconds, max_flops : optional
-        Stopping rules of iterative solvers; the direct solvers of this version finish in one step.
-    oversampling, preconditioner, step_size, batch_size, normaliser, covariance : optional
-        Options of iterative solvers, not used by the direct solvers of this version.
+    tol : float, default=1e-4
+        When iterative solvers stop: "als" at relative residuals below it, "appgrad" when an iteration gains
+        less than this share of the captured correlation; 0 runs to the budget. "stochastic" always does.
+    max_iter, max_passes, max_seconds, max_flops : number, optional
+        Budgets of iterative solvers, kept to within one step; what was reached is kept, with a
+        ConvergenceWarning. By default 1000 iterations; for "stochastic" 5 passes or 300 steps, if more.
+        With max_passes=1, "stochastic" reads no row twice and reports estimates from the rows on the way.
+    oversampling : "auto" or int, default="auto"
+        Columns carried beyond n_components, of which the best are extracted; "auto" is 5.
+    preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
+        Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
+        80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
+        "lowrank" for dense and "jacobi" for sparse data.
+    step_size : "auto" or float, default="auto"
+        A number is a constant step, in units of the inverse of the largest eigenvalue where there is a
+        preconditioner. "auto" measures that eigenvalue and adds momentum ("appgrad"), or tries steps side by
+        side on rows to come, and averages ("stochastic").
+    batch_size : int, default=200
+        Rows of a minibatch.
+    normaliser : "auto", "batch" or int, default="auto"
+        Rows that normalise a stochastic step: the minibatch itself ("batch", the paper), or as many of the
+        rows that follow it; "auto" is ten for every column carried.
+    covariance : {"auto", "dense"}, default="auto"
+        "dense" lets "appgrad" iterate on p x p matrices gathered in one pass; "als" does if they are small.
     forget, checkpoint : None
         Reserved for streams and long runs; other values are refused in this version.
     callback : callable, optional
         Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()).
     n_jobs : int, optional
         Threads to use; None follows the limits of threadpoolctl, by default all cores.
-    random_state : int, optional
-        Seed of randomised solvers; the direct ones need none.
+    random_state : int, RandomState or Generator, optional
+        Start and row order of iterative solvers; the direct ones need none.
     verbose : int, default=0
         Log what was done through `logging.getLogger("appgrad")`.
 
@@ -133,7 +156,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     solver_, solver_reason_ : str
         What was taken, and why.
     history_ : list of dict
-        iteration, passes, seconds, flops, tcc of each step; flops are NaN for direct solvers.
+        iteration, passes, seconds, flops, tcc of each step, and the event where a step had to be cut; flops
+        are NaN for direct solvers (docs/algorithms.md says how they are counted).
     n_samples_, n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : what was fitted.
 
     Notes
@@ -204,32 +228,43 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to two views of the same rows, or to one `Views` object that holds both.
 
-        Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit.
+        Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit. The one
+        exception is a KeyboardInterrupt while an iterative solver runs: it is raised again after the
+        model has been set to the best state so far.
         """
-        start = time.perf_counter()
-        problem = checked(self.get_params(deep=False))
+        problem, options = checked(self.get_params(deep=False))
         threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
         one_dimensional = y is not None and _ndim(y) == 1
         views = CountedViews(as_views(X, y), threads=threads)
         _require_components(problem, views)
+        callback = _logged(self.callback) if self.verbose else self.callback
+        progress, history, interrupted = None, [], False
         with nullcontext() if threads is None else blas_limit(threads):
-            solution, choice = solve(views, problem, self.solver)
-        seconds = time.perf_counter() - start
-        tcc = float(solution.correlations.sum())
-        progress = Progress(1, views.passes, seconds, np.nan, tcc, lambda: solution, "converged")
+            steps, choice = solving(views, problem, options, _generator(self.random_state), callback)
+            try:
+                for progress in steps:
+                    history.append(progress.record())
+            except KeyboardInterrupt:
+                if progress is None:
+                    raise
+                interrupted = True
+            assert progress is not None
+            solution = progress.solution()
         _warn_if_trivial(views, solution)
-        if self.callback is not None:
-            self.callback(progress)
+        if not interrupted:
+            _warn_if_unconverged(progress, options, views)
         if self.verbose:
-            logger.info("%s: %s; %.2f s", *choice, seconds)
+            logger.info("%s: %s; %.2f s", *choice, progress.seconds)
         self._set(solution, views.dtype)
         self.n_samples_, self.n_features_in_ = views.n_samples, views.n_features_x
         self.n_features_y_ = views.n_features_y
         self._set_names(*views.names)
         self.solver_, self.solver_reason_ = choice
-        self.n_iter_, self.n_passes_ = [1] * problem.n_components, views.passes
-        self.history_ = [progress.record()]
+        self.n_iter_, self.n_passes_ = [progress.iteration] * problem.n_components, views.passes
+        self.history_ = history
         self._y_1d = one_dimensional
+        if interrupted:
+            raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
         return self
 
     def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
@@ -459,10 +494,59 @@ def _require_whole(model: CCA) -> None:
             raise TypeError(f"{name} is not finite")
 
 
+def _generator(seed: Any) -> np.random.Generator:
+    """A generator from what scikit-learn takes for random_state, or from another generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31))
+
+
+def _logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
+    """A callback that also logs where the run stands, once a second at most."""
+    last = 0.0
+
+    def log(progress: Progress) -> Any:
+        nonlocal last
+        if progress.event is not None or progress.seconds - last >= 1:
+            last = progress.seconds
+            logger.info(
+                "iteration %d, %.1f passes, %.1f s: captured correlation %.4f%s",
+                *progress[:3],
+                progress.tcc,
+                "" if progress.event is None else f" ({progress.event})",
+            )
+        return None if callback is None else callback(progress)
+
+    return log
+
+
+# What a run that ended on a budget is told, by the budget's name.
+BUDGETS = {
+    "iterations": "max_iter",
+    "passes": "max_passes",
+    "seconds": "max_seconds",
+    "flops": "max_flops",
+    "data": "max_passes",
+}
+
+
+def _warn_if_unconverged(progress: Progress, options: Options, views: CountedViews) -> None:
+    if progress.stopped in BUDGETS:
+        warnings.warn(
+            f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
+            f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s, before "
+            f"tol={options.tol:g} was reached: the best state so far captures {progress.tcc:.4f} in all. Allow "
+            "more, or judge by held-out rows (score) whether that is enough",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
 def _warn_if_trivial(views: Views, solution: Solution) -> None:
-    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
-    if p >= n and sum(solution.ranks) >= n and solution.correlations[0] > 0.99:
+    if p >= n and sum(ranks) >= n and solution.correlations[0] > 0.99:
         warnings.warn(
             f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
             "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",

@@ -10,35 +10,61 @@ import numpy as np
 
 from .choose import SOLVERS
 from .covariance import Ridge
-from .solve import Problem
+from .run import ITERATIVE, Options
+from .solve import Limits, Problem
 
 
-def checked(params: dict[str, Any]) -> Problem:
-    """The problem these parameters ask for, or an error that names the parameter."""
+def checked(params: dict[str, Any]) -> tuple[Problem, Options]:
+    """The problem these parameters ask for and how to solve it, or an error that names the parameter."""
     k = params["n_components"]
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")
-    if params["solver"] not in ("auto", *SOLVERS):
-        raise ValueError(f"solver must be one of {['auto', *SOLVERS]}, got {params['solver']!r}")
+    solvers = ["auto", *SOLVERS, *ITERATIVE]
+    if params["solver"] not in solvers:
+        raise ValueError(f"solver must be one of {solvers}, got {params['solver']!r}")
     for name, (is_allowed, expected) in PARAMETERS.items():
         if not is_allowed(params[name]):
             raise ValueError(f"{name} must be {expected}, got {params[name]!r}")
     for name in ("forget", "checkpoint"):
         if params[name] is not None:
             raise ValueError(f"{name}={params[name]!r} is not supported by this version; use None")
-    return Problem(int(k), bool(params["center"]), bool(params["scale"]), _ridges(params["ridge"]))
+    problem = Problem(int(k), bool(params["center"]), bool(params["scale"]), _ridges(params["ridge"]))
+    return problem, _options(params)
 
 
-def _number(low: float, *words: str | None, integer: bool = False) -> Callable[[Any], bool]:
-    """Whether a value is one of the words or a number of at least `low`."""
+def _options(params: dict[str, Any]) -> Options:
+    oversampling, step, normaliser = (params[name] for name in ("oversampling", "step_size", "normaliser"))
+    return Options(
+        solver=params["solver"],
+        tol=float(params["tol"]),
+        limits=Limits(*(params[f"max_{name}"] for name in ("iter", "passes", "seconds", "flops"))),
+        oversampling=None if isinstance(oversampling, str) else int(oversampling),
+        preconditioner=params["preconditioner"],
+        step_size=None if isinstance(step, str) else float(step),
+        batch_size=int(params["batch_size"]),
+        normaliser=normaliser if isinstance(normaliser, str) else int(normaliser),
+        dense=params["covariance"] == "dense",
+    )
+
+
+def _number(
+    low: float, *words: str | None, integer: bool = False, above: bool = False
+) -> Callable[[Any], bool]:
+    """Whether a value is one of the words or a number of at least, or `above`, `low`."""
     kind = Integral if integer else Real
 
     def is_allowed(value: Any) -> bool:
         if value is None or isinstance(value, str):
             return value in words
-        return isinstance(value, kind) and not isinstance(value, bool) and bool(float(value) >= low)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return False
+        return float(value) > low if above else float(value) >= low
 
     return is_allowed
+
+
+def _finite_above_zero(value: Any) -> bool:
+    return _number(0, "auto", above=True)(value) and (isinstance(value, str) or float(value) < np.inf)
 
 
 def _word(*words: Any) -> Callable[[Any], bool]:
@@ -51,12 +77,12 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "scale": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
     "tol": (_number(0), "a number of at least 0"),
     "max_iter": (_number(1, None, integer=True), "None or an integer of at least 1"),
-    "max_passes": (_number(0, None), "None or a number of at least 0"),
-    "max_seconds": (_number(0, None), "None or a number of at least 0"),
-    "max_flops": (_number(0, None), "None or a number of at least 0"),
+    "max_passes": (_number(0, None, above=True), "None or a number above 0"),
+    "max_seconds": (_number(0, None, above=True), "None or a number above 0"),
+    "max_flops": (_number(0, None, above=True), "None or a number above 0"),
     "oversampling": (_number(0, "auto", integer=True), "'auto' or an integer of at least 0"),
     "preconditioner": (_word("auto", "jacobi", "lowrank", None), "'auto', 'jacobi', 'lowrank' or None"),
-    "step_size": (_number(0, "auto"), "'auto' or a number of at least 0"),
+    "step_size": (_finite_above_zero, "'auto' or a finite number above 0"),
     "batch_size": (_number(1, integer=True), "an integer of at least 1"),
     "normaliser": (_number(1, "auto", "batch", integer=True), "'auto', 'batch' or an integer of at least 1"),
     "covariance": (_word("auto", "dense"), "'auto' or 'dense'"),

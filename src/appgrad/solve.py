@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance, Ridge
-from .linalg import leading_svd, whitening
+from .linalg import EPS, leading_svd, whitening
 from .views import Array
 
 Operator = Covariance | DenseCovariance
+Products = tuple[Array, Array, Array, Array]
 
 
 class Problem(NamedTuple):
@@ -54,22 +55,30 @@ class Solution(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one step found out on the way: diagnostics travel apart from the state."""
+    """What one step found out on the way: diagnostics travel apart from the state.
+
+    A and B are the best bases the step knows of, `products` theirs if they are at hand. An `estimate` of
+    the correlation captured, from some of the rows, does not compete with earlier ones: the newest counts.
+    `event` says what went wrong and was mended.
+    """
 
     A: Array
     B: Array
     tcc: float
     flops: float
     converged: bool
+    products: Products | None = None
+    estimate: bool = False
+    event: str | None = None
 
 
 class Solver(Protocol):
     """Hyper-parameters and one step; no loop, no printing."""
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[Any, Report]:
-        """The first state."""
+    def init(self, cov: Any, k: int, rng: np.random.Generator) -> tuple[Any, Report]:
+        """The first state, for bases of k columns."""
 
-    def step(self, state: Any, cov: Operator) -> tuple[Any, Report]:
+    def step(self, state: Any, cov: Any) -> tuple[Any, Report]:
         """The next state: a NamedTuple with only what the step after it needs."""
 
 
@@ -92,10 +101,12 @@ class Progress(NamedTuple):
     tcc: float
     solution: Callable[[], Solution]
     stopped: str | None = None
+    event: str | None = None
 
-    def record(self) -> dict[str, float]:
-        """The numbers alone, for `history_`."""
-        return {
+    def record(self) -> dict[str, Any]:
+        """What `history_` keeps: the numbers, and the event if there was one."""
+        event = {} if self.event is None else {"event": self.event}
+        return event | {
             "iteration": self.iteration,
             "passes": self.passes,
             "seconds": self.seconds,
@@ -106,41 +117,50 @@ class Progress(NamedTuple):
 
 def iterate(
     solver: Solver,
-    covs: Iterator[Operator],
-    full: Operator,
+    covs: Iterator[Any],
     k: int,
     rng: np.random.Generator,
     *,
+    finish: Callable[[Report], Solution],
     limits: Limits,
     passes: Callable[[], float],
+    start: float | None = None,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Iterator[Progress]:
     """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
-    `covs` gives the covariance each step works on: always the same one, or one per minibatch. The
-    state with the most correlation captured is kept; `solution()` is taken on the covariance `full`.
-    The last progress says in `stopped` why the run ended: "converged", the budget's name, or "callback".
+    `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
+    The state with the most correlation captured is kept; `finish` makes a solution of it. The last
+    progress says in `stopped` why the run ended: "converged", the budget's name, "data" or "callback".
     """
-    start = time.perf_counter()
+    start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
     best: Report | None = None
-    while True:
-        cov = next(covs, None)
-        if cov is None:
-            return
+    cov = next(covs, None)
+    while cov is not None:
         state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
         iteration += 1
         flops += report.flops
-        if best is None or np.isnan(best.tcc) or report.tcc >= best.tcc:
+        if best is None or report.estimate or np.isnan(best.tcc) or report.tcc >= best.tcc:
             best = report
         spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
-        make = partial(canonical, full, best.A, best.B)
-        progress = Progress(iteration, spent.passes or 0.0, spent.seconds or 0.0, flops, best.tcc, make)
+        progress = Progress(
+            iteration,
+            spent.passes or 0.0,
+            spent.seconds or 0.0,
+            flops,
+            best.tcc,
+            partial(finish, best),
+            event=report.event,
+        )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
         answer = None if callback is None else callback(progress)
         if stopped is None and isinstance(answer, bool | np.bool_) and answer:
             stopped = "callback"
+        if stopped is None:
+            cov = next(covs, None)
+            stopped = "data" if cov is None else None
         yield progress._replace(stopped=stopped)
         if stopped is not None:
             return
@@ -154,14 +174,22 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
     return None
 
 
-def canonical(cov: Operator, A: Array, B: Array) -> Solution:
-    """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals."""
-    xx, xy, yx, yy = cov.products(A, B, ridge=False)
+def canonical(
+    cov: Operator, A: Array, B: Array, k: int | None = None, products: Products | None = None
+) -> Solution:
+    """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
+
+    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge.
+    """
+    xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     ridge_x, ridge_y = cov.units.ridge_x[:, None] * A, cov.units.ridge_y[:, None] * B
     grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
-    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G))).W for G in grams)
-    k = min(wx.shape[1], wy.shape[1])
-    P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, k)
+    precision = max(EPS, float(np.finfo(cov.dtype).eps))
+    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in grams)
+    found = min(wx.shape[1], wy.shape[1])
+    if k is not None:
+        require_rank(k, wx.shape[1], wy.shape[1])
+    P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, found if k is None else k)
     P, Q = wx @ P, wy @ Q
     return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q))
 
@@ -171,7 +199,7 @@ def solution(
     rho: Array,
     A: Array,
     B: Array,
-    products: tuple[Array, Array, Array, Array] | None = None,
+    products: Products | None = None,
     *,
     error_bounds: Array | None = None,
     condition: float = np.nan,

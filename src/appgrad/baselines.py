@@ -1,0 +1,119 @@
+"""What the paper compares with: an incorrect gradient scheme and three approximate heuristics.
+
+None of these finds canonical correlations in general. They are here to be measured against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .covariance import Covariance, units
+from .linalg import captured
+from .moments import moments
+from .preconditioners import diagonal
+from .solve import Operator, Problem, Products, Report, Solution, canonical
+from .solvers.appgrad import gaussian
+from .views import Array, Views
+
+
+class NaiveState(NamedTuple):
+    """Normalised bases and their products."""
+
+    phi: Array
+    psi: Array
+    products: Products
+
+
+@dataclass(frozen=True)
+class NaiveGradient:
+    """INCORRECT: projected gradient descent, Algorithm 2 of the paper, of rank 1 or k.
+
+        phi <- phi - eta1 (Sx phi - Sxy psi),  phi <- phi (phi'Sx phi)^-1/2,  likewise psi
+
+    A gradient step and a projection on the constraint: it does not even stay at the canonical vectors when
+    started there (Proposition 2.1), because the constraint is not convex. AppGrad is the remedy.
+    """
+
+    n_components: int
+    step_size: tuple[float, float]
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
+        """Gaussian bases, normalised."""
+        return self.start(cov, *gaussian(cov, k, rng))
+
+    def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
+        """A state at given bases, normalised."""
+        xx, xy, yx, yy = cov.products(phi, psi)
+        Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components)
+        state = NaiveState(phi @ Nx, psi @ Ny, (xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny))
+        return state, Report(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
+
+    def step(self, state: NaiveState, cov: Operator) -> tuple[NaiveState, Report]:
+        """One step for both sides."""
+        xx, xy, yx, yy = state.products
+        eta1, eta2 = self.step_size
+        return self.start(cov, state.phi - eta1 * (xx - xy), state.psi - eta2 * (yy - yx))
+
+
+def nw_cca(views: Views, problem: Problem, rng: np.random.Generator) -> Solution:
+    """APPROXIMATE: no whitening. The leading singular vectors of Sxy (Witten et al. 2009)."""
+    cov = _covariance(views, problem)
+    x, y = cov.diagonal()
+    return _whitened_by(cov, np.ones_like(x), np.ones_like(y), problem.n_components, rng)
+
+
+def dw_cca(views: Views, problem: Problem, rng: np.random.Generator) -> Solution:
+    """APPROXIMATE: diagonal whitening. The leading singular vectors of Dx Sxy Dy (Lu & Foster 2014)."""
+    cov = _covariance(views, problem)
+    x, y = (diagonal(d).d for d in cov.diagonal())
+    return _whitened_by(cov, x, y, problem.n_components, rng)
+
+
+def pca_cca(views: Views, problem: Problem, m: int, rng: np.random.Generator) -> Solution:
+    """APPROXIMATE: CCA of the m leading principal components of each view; all of them give CCA."""
+    if m < problem.n_components:
+        raise ValueError(f"m={m} components cannot hold n_components={problem.n_components}: use more")
+    cov = _covariance(views, problem)
+    A, B = (
+        np.eye(p) if m >= p else rng.standard_normal((p, min(m + OVERSAMPLING, p)))
+        for p in (views.n_features_x, views.n_features_y)
+    )
+    if m < max(len(A), len(B)):
+        for _ in range(1 + POWERS):
+            A, B = (np.linalg.qr(C)[0] for C in cov.squares(A, B))
+        SA, SB = cov.squares(A, B)
+        A, B = A @ _leading(A.T @ SA, m), B @ _leading(B.T @ SB, m)
+    return canonical(cov, A, B, problem.n_components)
+
+
+# Halko, Martinsson & Tropp (2011): ten extra columns and two rounds of powers give the leading singular
+# vectors of a slowly decaying spectrum nearly as well as Lanczos would.
+OVERSAMPLING, POWERS = 10, 2
+
+
+def _covariance(views: Views, problem: Problem) -> Covariance:
+    m = moments(views, problem.center)
+    return Covariance(views, m, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))
+
+
+def _whitened_by(cov: Covariance, dx: Array, dy: Array, k: int, rng: np.random.Generator) -> Solution:
+    """The spans of the k leading singular vectors of diag(dx) Sxy diag(dy), by randomized SVD."""
+    q = min(k + OVERSAMPLING, len(dx), len(dy))
+    A, B = rng.standard_normal((len(dx), q)), rng.standard_normal((len(dy), q))
+    for _ in range(1 + POWERS):
+        _, xy, yx, _ = cov.products(dx[:, None] * A, dy[:, None] * B)
+        A, B = np.linalg.qr(dx[:, None] * xy)[0], np.linalg.qr(dy[:, None] * yx)[0]
+    products = cov.products(dx[:, None] * A, dy[:, None] * B, ridge=False)
+    A, B = dx[:, None] * A, dy[:, None] * B
+    P, _, Qt = np.linalg.svd(A.T @ products[1])
+    P, Q = P[:, :k], Qt[:k].T
+    xx, xy, yx, yy = products
+    return canonical(cov, A @ P, B @ Q, k, (xx @ P, xy @ Q, yx @ P, yy @ Q))
+
+
+def _leading(G: Array, m: int) -> Array:
+    """The m leading eigenvectors of a small symmetric matrix."""
+    return np.asarray(np.linalg.eigh((G + G.T) / 2)[1][:, ::-1][:, :m])

@@ -1,0 +1,123 @@
+"""Alternating least squares, Algorithm 1 of the paper (Golub & Zha 1995), of rank 1 or k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..covariance import DenseCovariance
+from ..linalg import EPS, captured, whitening
+from ..preconditioners import Preconditioner
+from ..solve import Operator, Products, Report
+from ..views import Array
+from .appgrad import gaussian, small_flops
+
+
+class State(NamedTuple):
+    """Normalised bases and their products; the factors W, W'SW = I, where these are at hand."""
+
+    phi: Array
+    psi: Array
+    products: Products
+    rotations: tuple[Array, Array, Array]
+    factors: tuple[Array, Array] | None
+
+
+@dataclass(frozen=True)
+class ALS:
+    """Each side is regressed on the other's scores, and normalised:
+
+        phi <- Sx^-1 Sxy psi,  phi <- phi (phi'Sx phi)^-1/2     psi <- Sy^-1 Syx phi, likewise
+
+    Exact solves where the covariances are at hand as p x p matrices; otherwise `inner` iterations of
+    preconditioned conjugate gradients at most, one pass each, started at the last solution: early on, solving
+    to more than a tenth of what is missing would be wasted.
+    """
+
+    n_components: int
+    preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    inner: int = 10
+    tol: float = 1e-4
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """Gaussian bases, normalised."""
+        factors = None
+        if isinstance(cov, DenseCovariance):
+            u = cov.units
+            factors = whitening(cov.Sx, u.ridge_x).W, whitening(cov.Sy, u.ridge_y).W
+        return self._measured(cov, *gaussian(cov, k, rng), factors, cov.flops(k))
+
+    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+        """One alternation of both sides, each from the other's last value."""
+        _, xy, yx, _ = state.products
+        if state.factors is not None:
+            Wx, Wy = state.factors
+            phi, psi = Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx)
+            flops = 2 * cov.flops(phi.shape[1])
+        else:
+            phi, psi, flops = self._conjugate_gradients(state, cov)
+        return self._measured(cov, phi, psi, state.factors, flops)
+
+    def _measured(
+        self, cov: Operator, phi: Array, psi: Array, factors: tuple[Array, Array] | None, flops: float
+    ) -> tuple[State, Report]:
+        xx, xy, yx, yy = cov.products(phi, psi)
+        eps = max(EPS, float(np.finfo(cov.dtype).eps))
+        Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components, eps)
+        phi, psi = phi @ Nx, psi @ Ny
+        products = xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny
+        P, rho, Qt = np.linalg.svd(phi.T @ products[1])
+        c = phi.shape[1]
+        flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
+        residuals = self._residuals(cov, products, P, rho, Qt.T)
+        converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
+        state = State(phi, psi, products, (P, rho, Qt.T), factors)
+        return state, Report(phi, psi, tcc, flops, converged, products)
+
+    def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+        """Relative residuals of the canonical equations for the pairs phi P, psi Q, as in `solution`."""
+        xx, xy, yx, yy = products
+        parts = []
+        for r, d in zip((xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho), cov.diagonal(), strict=True):
+            safe = np.where(d > 0, d, np.inf)
+            parts.append(np.sum((r / np.sqrt(safe)[:, None]) ** 2, axis=0))
+        return np.asarray(np.sqrt((parts[0] + parts[1]) / 2))
+
+    def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+        """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
+
+        Started at phi and psi times what regression would make of them; each column has its own lengths.
+        """
+        xx, xy, yx, yy = state.products
+        P, rho, Q = state.rotations
+        # phi P and psi Q are paired with correlations rho: psi regressed on X is phi P diag(rho) Q'.
+        to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T
+        A, B = state.phi @ to_x, state.psi @ to_y
+        Rx, Ry = xy - xx @ to_x, yx - yy @ to_y
+        Zx, Zy = self.preconditioner(Rx, Ry)
+        Dx, Dy = Zx, Zy
+        size_x, size_y = _dots(Rx, Zx), _dots(Ry, Zy)
+        goal, flops = 0.01 * (size_x.sum() + size_y.sum()), 0.0
+        for _ in range(self.inner):
+            if size_x.sum() + size_y.sum() <= goal:
+                break
+            SDx, SDy = cov.squares(Dx, Dy)
+            flops += 2 / 3 * cov.flops(A.shape[1])
+            ax, ay = _ratios(size_x, _dots(Dx, SDx)), _ratios(size_y, _dots(Dy, SDy))
+            A, B = A + ax * Dx, B + ay * Dy
+            Rx, Ry = Rx - ax * SDx, Ry - ay * SDy
+            Zx, Zy = self.preconditioner(Rx, Ry)
+            new_x, new_y = _dots(Rx, Zx), _dots(Ry, Zy)
+            Dx, Dy = Zx + _ratios(new_x, size_x) * Dx, Zy + _ratios(new_y, size_y) * Dy
+            size_x, size_y = new_x, new_y
+        return A, B, flops
+
+
+def _dots(A: Array, B: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", A, B))
+
+
+def _ratios(a: Array, b: Array) -> Array:
+    return np.asarray(np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0))

@@ -1,0 +1,139 @@
+"""AppGrad, Algorithms 3 and 4 of the paper: gradient steps on what is not normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import EPS, captured, inverse_root
+from ..preconditioners import Preconditioner
+from ..solve import Operator, Products, Report
+from ..views import Array
+
+# A state that captures less than this share of the best one so far is not an unlucky step but a wrong one.
+COLLAPSE = 0.5
+# Fixed points have phi_t'Sx phi_t = diag(rho)^2, at most 1 a column: a mean square of 100 has run away.
+RUNAWAY = 100.0
+# Iterations over which the gain of captured correlation is judged: one may gain nothing by chance.
+WINDOW = 5
+
+
+class State(NamedTuple):
+    """The paper's variables with a tilde, their products, and what momentum and caution need."""
+
+    phi_t: Array
+    psi_t: Array
+    products: Products
+    normalisers: tuple[Array, Array]
+    before: tuple[Array, Array]
+    age: int
+    caution: float
+    trail: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AppGrad:
+    """One product with the data an iteration; the normaliser is a k x k matrix.
+
+        phi_t <- phi_t - eta1 M^-1 (Sx phi_t - Sxy psi),   phi = phi_t (phi_t'Sx phi_t)^-1/2
+        psi_t <- psi_t - eta2 M^-1 (Sy psi_t - Syx phi),   psi = psi_t (psi_t'Sy psi_t)^-1/2
+
+    With M the identity and momentum 0 this is the paper to the letter; rank 1 is the same with k = 1. The
+    products of a state are carried in it: they measure it now and give the next gradient. `momentum` is
+    the largest multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when
+    an iteration captures less (O'Donoghue & Candes 2015).
+    """
+
+    n_components: int
+    step_size: tuple[float, float]
+    preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    momentum: float = 0.0
+    tol: float = 1e-4
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
+        phi, psi = gaussian(cov, k, rng)
+        xx, xy, yx, yy = cov.products(phi, psi)
+        eps = float(np.finfo(cov.dtype).eps)
+        Nx, Ny = inverse_root(phi.T @ xx, eps), inverse_root(psi.T @ yy, eps)
+        gx, gy = self.preconditioner(xy @ Ny, yx @ Nx)
+        (eta1, eta2), caution, flops = self.step_size, 1.0, 0.0
+        while True:
+            with np.errstate(over="ignore", invalid="ignore"):
+                state, report = self._measured(cov, caution * eta1 * gx, caution * eta2 * gy)
+            flops += report.flops
+            if not np.isnan(report.tcc):
+                event = None if caution == 1 else f"step cut to {caution:.3g} of its size: the start ran away"
+                return state._replace(caution=caution), report._replace(flops=2 * flops, event=event)
+            caution /= 1024
+
+    def start(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
+        """A state at given variables, such as a fixed point."""
+        return self._measured(cov, phi_t, psi_t)
+
+    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+        """One iteration; where it runs away, the last state again with half the step."""
+        gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
+        eta1, eta2 = (eta * state.caution for eta in self.step_size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            phi_t, psi_t = state.phi_t - eta1 * gx, state.psi_t - eta2 * gy
+            if self.momentum:
+                beta = min(self.momentum, state.age / (state.age + 3))
+                phi_t += beta * (state.phi_t - state.before[0])
+                psi_t += beta * (state.psi_t - state.before[1])
+            new, report = self._measured(cov, phi_t, psi_t)
+        if not report.tcc >= COLLAPSE * max(state.trail):
+            halved = state._replace(before=(state.phi_t, state.psi_t), age=0, caution=state.caution / 2)
+            event = f"step cut to {halved.caution:.3g} of its size: the iterate ran away"
+            last = Report(state.phi_t, state.psi_t, state.trail[-1], report.flops, False, state.products)
+            return halved, last._replace(event=event)
+        trail = (*state.trail, report.tcc)[-WINDOW - 1 :]
+        age = state.age + 1 if report.tcc >= state.trail[-1] else 0
+        new = new._replace(before=(state.phi_t, state.psi_t), age=age, caution=state.caution, trail=trail)
+        return new, report._replace(converged=settled(trail, self.tol))
+
+    def _measured(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
+        """The state at phi_t and psi_t: products, normalisers and the correlation they capture."""
+        products = cov.products(phi_t, psi_t)
+        xx, xy, _, yy = products
+        Gx, Gxy, Gy = phi_t.T @ xx, phi_t.T @ xy, psi_t.T @ yy
+        c = phi_t.shape[1]
+        flops = cov.flops(c) + small_flops(len(phi_t) + len(psi_t), c)
+        if runs_away(Gx, Gy):
+            nothing = np.zeros((c, c)), np.zeros((c, c))
+            state = State(phi_t, psi_t, products, nothing, (phi_t, psi_t), 0, 1.0, (np.nan,))
+            return state, Report(phi_t, psi_t, np.nan, flops, False, products)
+        Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, max(EPS, float(np.finfo(cov.dtype).eps)))
+        state = State(phi_t, psi_t, products, (Nx, Ny), (phi_t, psi_t), 0, 1.0, (tcc,))
+        return state, Report(phi_t, psi_t, tcc, flops, False, products)
+
+
+def gradients(products: Products, Nx: Array, Ny: Array) -> tuple[Array, Array]:
+    """Sx phi_t - Sxy psi and Sy psi_t - Syx phi: least squares of the leading pair (Lemma 2.3)."""
+    xx, xy, yx, yy = products
+    return xx - xy @ Ny, yy - yx @ Nx
+
+
+def gaussian(cov: Operator, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A random start, one draw for each view."""
+    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+    return rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
+
+
+def runs_away(Gx: Array, Gy: Array) -> bool:
+    """Whether the Gram matrices of phi_t and psi_t are not finite or far above any fixed point's."""
+    if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
+        return True
+    return bool(max(np.trace(Gx), np.trace(Gy)) > RUNAWAY * len(Gx))
+
+
+def settled(trail: tuple[float, ...], tol: float) -> bool:
+    """Whether captured correlation grew by less than `tol` a pass over the last iterations."""
+    return tol > 0 and len(trail) > WINDOW and max(trail) - trail[0] < WINDOW * tol * max(trail)
+
+
+def small_flops(p: int, c: int) -> float:
+    """Gram matrices of two p x c bases in total (three of them), their roots, and the update."""
+    return 6.0 * p * c * c + 40.0 * c**3 + 6.0 * p * c

@@ -1,0 +1,199 @@
+"""Stochastic AppGrad, Algorithm 5 of the paper: the same step on a few rows at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linalg import captured, inverse_root
+from ..minibatches import Minibatch
+from ..preconditioners import Preconditioner, damped
+from ..solve import Products, Report
+from ..views import Array
+from .appgrad import gaussian, gradients, runs_away, small_flops
+
+# Steps tried side by side, as multiples of the current one, and the shares of the run at which the best
+# takes over: see docs/decisions/0004.
+TRIALS = (0.5, 1.0, 2.0)
+CHECKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+# Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
+SMOOTHING = 0.02
+
+
+class Trial(NamedTuple):
+    """One run of the algorithm with its own step.
+
+    The variables with a tilde, their normalisers and the Gram matrices these come from, smoothed; the last
+    state worth returning to; the averages of the iterates, and of their products, since a moment.
+    """
+
+    multiple: float
+    phi_t: Array
+    psi_t: Array
+    normalisers: tuple[Array, Array]
+    grams: tuple[Array, Array, Array]
+    good: tuple[Array, Array] | None
+    weight: int
+    means: tuple[Array, ...]
+
+
+class State(NamedTuple):
+    """The trials under way, the checks behind them, and whether their iterates are averaged by now."""
+
+    trials: tuple[Trial, ...]
+    checks: int = 0
+    averaging: bool = False
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """AppGrad's step on minibatches, with the normaliser of the new iterate from sampled rows.
+
+        phi_t <- phi_t - eta_t M^-1 (Sx phi_t - Sxy psi),  phi = phi_t (phi_t'Sx phi_t)^-1/2,  likewise psi
+
+    Sx, Sxy, Sy are those of the minibatch, and in the normaliser those of the rows that follow it (or of the
+    minibatch itself). With `adaptive` False this is Algorithm 5 with a constant step. With True its size is
+    chosen on rows to come, it falls to zero over the second half of the run, and the result is the average
+    of the iterates of that half (Polyak & Juditsky 1992).
+    """
+
+    n_components: int
+    step_size: tuple[float, float]
+    preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    adaptive: bool = False
+
+    def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
+        phi, psi = gaussian(batch.cov, k, rng)
+        Gx, _, Gy = batch.normaliser.grams(phi, psi)
+        phi, psi = phi @ inverse_root(Gx), psi @ inverse_root(Gy)
+        zero = np.zeros_like(phi), np.zeros_like(psi)
+        start = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
+        first = Trial(1.0, *zero, (np.eye(k), np.eye(k)), start, None, 0, ())
+        trials = tuple(first._replace(multiple=m) for m in TRIALS) if self.adaptive else (first,)
+        # phi_t = 0 has the products 0; those of phi and psi take their place in the first gradient.
+        _, xy, yx, _ = batch.cov.products(phi, psi)
+        products = (np.zeros_like(xy), xy, yx, np.zeros_like(yx))
+        state, report = self._advanced(State(trials), batch, (products,) * len(trials))
+        fresh = tuple(trial._replace(weight=0, means=()) for trial in state.trials)
+        return state._replace(trials=fresh), report
+
+    def step(self, state: State, batch: Minibatch) -> tuple[State, Report]:
+        """One minibatch for every trial; at a check, all trials start anew around the best."""
+        products = tuple(batch.cov.products(trial.phi_t, trial.psi_t) for trial in state.trials)
+        return self._advanced(state, batch, products)
+
+    def _advanced(
+        self, state: State, batch: Minibatch, products: tuple[Products, ...]
+    ) -> tuple[State, Report]:
+        M = self._preconditioner(batch)
+        event = None
+        trials = []
+        for trial, found in zip(state.trials, products, strict=True):
+            if self.adaptive and (state.averaging or len(state.trials) > 1):
+                trial = _remembered(trial, found if state.averaging else ())
+            moved, cut = self._moved(trial, found, batch, M)
+            trials.append(moved)
+            event = cut if cut is not None and len(state.trials) == 1 else event
+        state = state._replace(trials=tuple(trials))
+        c = trials[0].phi_t.shape[1]
+        flops = len(trials) * (
+            batch.cov.flops(c)
+            + batch.normaliser.flops(c) / 3
+            + small_flops(len(trials[0].phi_t) + len(trials[0].psi_t), c)
+        )
+        if self.adaptive:
+            state, cost = self._checked(state, batch)
+            flops += cost
+        return state, self._report(state, flops, event)
+
+    def _moved(
+        self, trial: Trial, products: Products, batch: Minibatch, M: Preconditioner
+    ) -> tuple[Trial, str | None]:
+        """One step of one trial; where it runs away, the last good state with half the step."""
+        fall = min(1.0, 2 * (1 - batch.share)) if self.adaptive else 1.0
+        eta1, eta2 = (fall * trial.multiple * eta for eta in self.step_size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gx, gy = M(*gradients(products, *trial.normalisers))
+            phi_t, psi_t = trial.phi_t - eta1 * gx, trial.psi_t - eta2 * gy
+            Gx, Gxy, Gy = batch.normaliser.grams(phi_t, psi_t)
+        if runs_away(Gx, Gy):
+            trial = trial._replace(multiple=trial.multiple / 2)
+            event = f"step cut to {trial.multiple:.3g} of its size: the iterate ran away"
+            if trial.good is None:
+                return self._moved(trial, products, batch, M)[0], event
+            phi_t, psi_t = trial.good
+            Gx, _, Gy = batch.normaliser.grams(phi_t, psi_t)
+            normalisers = inverse_root(Gx), inverse_root(Gy)
+            return trial._replace(phi_t=phi_t, psi_t=psi_t, normalisers=normalisers), event
+        share = SMOOTHING if np.any(trial.grams[0]) else 1.0
+        # A fixed point has mean squares of at most 1; what is within twice that is worth returning to.
+        calm = max(np.trace(Gx), np.trace(Gy)) <= 2 * len(Gx)
+        if not calm and trial.good is None:
+            # Of the first iterate only the directions mean anything yet.
+            x, y = (np.sqrt(len(G) / max(np.trace(G), len(G))) for G in (Gx, Gy))
+            phi_t, psi_t, Gx, Gxy, Gy, calm = x * phi_t, y * psi_t, x * x * Gx, x * y * Gxy, y * y * Gy, True
+        return trial._replace(
+            phi_t=phi_t,
+            psi_t=psi_t,
+            normalisers=(inverse_root(Gx), inverse_root(Gy)),
+            grams=_towards(trial.grams, (Gx, Gxy, Gy), share),
+            good=(phi_t, psi_t) if calm else trial.good,
+        ), None
+
+    def _preconditioner(self, batch: Minibatch) -> Preconditioner:
+        """The preconditioner with its diagonal from all rows seen so far."""
+        x, y = self.preconditioner
+        if x is None or y is None:
+            return self.preconditioner
+        m, (peak_x, peak_y) = batch.moments, batch.peaks
+        return Preconditioner(
+            x._replace(d=damped(m.var_x, peak_x).d), y._replace(d=damped(m.var_y, peak_y).d)
+        )
+
+    def _checked(self, state: State, batch: Minibatch) -> tuple[State, float]:
+        """At a check, the trial that captures most on rows to come goes on, with steps around its own."""
+        flops = 0.0
+        if state.checks < len(CHECKS) and batch.share >= CHECKS[state.checks]:
+            ahead = batch.ahead()
+            scores = []
+            for trial in state.trials:
+                Gx, Gxy, Gy = ahead.grams(*trial.means[:2])
+                scores.append(0.0 if runs_away(Gx, Gy) else captured(Gx, Gxy, Gy, self.n_components)[2])
+                flops += ahead.flops(len(Gx)) / 3
+            best = state.trials[int(np.argmax(scores))]
+            last = state.checks + 1 == len(CHECKS)
+            around = (1.0,) if last else TRIALS
+            trials = tuple(best._replace(multiple=best.multiple * m, weight=0, means=()) for m in around)
+            state = state._replace(trials=trials, checks=state.checks + 1)
+        if not state.averaging and batch.share >= 0.5:
+            state = state._replace(
+                trials=tuple(trial._replace(weight=0, means=()) for trial in state.trials), averaging=True
+            )
+        return state, flops
+
+    def _report(self, state: State, flops: float, event: str | None) -> Report:
+        trial = state.trials[len(state.trials) // 2]
+        tcc = captured(*trial.grams, self.n_components)[2]
+        if state.averaging and trial.weight:
+            A, B, *products = trial.means
+            return Report(A, B, tcc, flops, False, tuple(products), estimate=True, event=event)  # type: ignore[arg-type]
+        return Report(trial.phi_t, trial.psi_t, tcc, flops, False, estimate=True, event=event)
+
+
+def _remembered(trial: Trial, products: tuple[Array, ...]) -> Trial:
+    """The averages with the iterate before the step, and with its products on rows it has not seen.
+
+    The mean of S_t phi_t over fresh minibatches estimates S times the mean of phi_t.
+    """
+    weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t, *products)
+    if weight == 1:
+        return trial._replace(weight=1, means=new)
+    return trial._replace(weight=weight, means=_towards(trial.means, new, 1 / weight))
+
+
+def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:
+    """Running means with a share of something new."""
+    return tuple(a + share * (b - a) for a, b in zip(means, new, strict=True))
