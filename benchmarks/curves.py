@@ -81,9 +81,7 @@ def main():
         record[name] = {"iterations": iterations, "published": points, "ours": ours.round(2).tolist()}
         print(name)
         for t, theirs, here in zip(iterations, points, ours, strict=True):
-            print(
-                f"  {t:5} iterations: published {theirs:5.1f}, here {here:5.1f}, difference {here - theirs:+.1f}"
-            )
+            print(f"  {t:5} iterations: published {theirs:5.1f}, here {here:5.1f} ({here - theirs:+.1f})")
     if args.record:
         args.record.write_text(json.dumps(record, indent=1) + "\n")
 

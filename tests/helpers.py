@@ -9,6 +9,19 @@ from appgrad.views import ArrayViews
 
 SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
 
+# The iterative solvers with the options that make them exact enough to be compared, and how exact that is.
+ITERATIVE = {
+    "als": ({"solver": "als", "tol": 1e-7}, 1e-5),
+    "als, conjugate gradients": (
+        {"solver": "als", "tol": 1e-5, "max_iter": 200, "preconditioner": "jacobi"},
+        1e-4,
+    ),
+    "appgrad": ({"solver": "appgrad", "tol": 1e-8}, 1e-4),
+    "appgrad, jacobi": ({"solver": "appgrad", "tol": 1e-8, "preconditioner": "jacobi"}, 1e-4),
+    "stochastic": ({"solver": "stochastic", "max_passes": 30, "batch_size": 100}, 0.01),
+    "stochastic, one pass": ({"solver": "stochastic", "max_passes": 1, "batch_size": 20}, 0.1),
+}
+
 
 def memmap(m, folder, name):
     path = folder / f"{name}.npy"

@@ -44,3 +44,51 @@ def tcc(U, V):
 def projection(A, S):
     """The S-orthogonal projection on the span of A."""
     return A @ np.linalg.solve(A.T @ S @ A, A.T @ S)
+
+
+def symmetric_inverse_root(G):
+    E, V = np.linalg.eigh(G)
+    return V @ np.diag(E**-0.5) @ V.T
+
+
+def als(X, Y, psi, phi, steps):
+    """Algorithm 1 of the paper, rank k."""
+    Sx, Sxy, Sy = covariances(X, Y)
+    for _ in range(steps):
+        new_phi, new_psi = np.linalg.solve(Sx, Sxy @ psi), np.linalg.solve(Sy, Sxy.T @ phi)
+        phi = new_phi @ symmetric_inverse_root(new_phi.T @ Sx @ new_phi)
+        psi = new_psi @ symmetric_inverse_root(new_psi.T @ Sy @ new_psi)
+    return phi, psi
+
+
+def naive_gradient(X, Y, phi, psi, eta, steps):
+    """Algorithm 2 of the paper, which is incorrect, rank k."""
+    Sx, Sxy, Sy = covariances(X, Y)
+    for _ in range(steps):
+        new_phi, new_psi = phi - eta * (Sx @ phi - Sxy @ psi), psi - eta * (Sy @ psi - Sxy.T @ phi)
+        phi = new_phi @ symmetric_inverse_root(new_phi.T @ Sx @ new_phi)
+        psi = new_psi @ symmetric_inverse_root(new_psi.T @ Sy @ new_psi)
+    return phi, psi
+
+
+def appgrad(X, Y, phi, psi, phi_t, psi_t, eta, steps):
+    """Algorithm 4 of the paper; with one column, Algorithm 3."""
+    Sx, Sxy, Sy = covariances(X, Y)
+    for _ in range(steps):
+        phi_t, psi_t = phi_t - eta * (Sx @ phi_t - Sxy @ psi), psi_t - eta * (Sy @ psi_t - Sxy.T @ phi)
+        phi = phi_t @ symmetric_inverse_root(phi_t.T @ Sx @ phi_t)
+        psi = psi_t @ symmetric_inverse_root(psi_t.T @ Sy @ psi_t)
+    return phi, psi, phi_t, psi_t
+
+
+def stochastic(batches, phi, psi, phi_t, psi_t, eta):
+    """Algorithm 5 of the paper: each batch is a pair of centred rows (x, y) and a pair for the normaliser."""
+    for (x, y), (nx, ny) in batches:
+        m = len(x)
+        phi_t, psi_t = (
+            phi_t - eta * x.T @ (x @ phi_t - y @ psi) / m,
+            psi_t - eta * y.T @ (y @ psi_t - x @ phi) / m,
+        )
+        phi = phi_t @ symmetric_inverse_root(phi_t.T @ nx.T @ nx @ phi_t / len(nx))
+        psi = psi_t @ symmetric_inverse_root(psi_t.T @ ny.T @ ny @ psi_t / len(ny))
+    return phi, psi, phi_t, psi_t

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, correlations
+from appgrad.covariance import Covariance, units
 from appgrad.files import read_table
+from appgrad.linalg import captured
+from appgrad.moments import moments
+from appgrad.views import ArrayViews, CountedViews
 from naive import cca, dense
 
 pytestmark = pytest.mark.realdata
@@ -43,3 +48,115 @@ def test_sparse_columns(data_folder):
     assert sp.issparse(X)
     model = CCA(10).fit(X, Y)
     np.testing.assert_allclose(model.canonical_correlations_, cca(dense(X), dense(Y), 10)[0], atol=1e-7)
+
+
+def mnist(data_folder):
+    with np.load(data_folder / "mnist" / "mnist.npz") as archive:
+        images = archive["X_train"]
+    return tuple(half.reshape(len(images), -1) / 255 for half in (images[:, :, :14], images[:, :, 14:]))
+
+
+def mediamill(data_folder):
+    with np.load(data_folder / "mediamill" / "mediamill.npz") as archive:
+        return archive["X_train"].astype(float), archive["Y_train"].astype(float)
+
+
+DATA = {"mnist": mnist, "mediamill": mediamill}
+
+
+def pcc(X, Y, model, ridge="auto"):
+    """Of all rows, against the exact solution with this ridge, by k x k matrices alone."""
+    views = ArrayViews(X, Y)
+    m = moments(views)
+    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    exact = CCA(20, ridge=ridge).fit(X, Y)
+    found, best = (captured(*cov.grams(of.x_weights_, of.y_weights_), 20)[2] for of in (model, exact))
+    return found / best
+
+
+def once(views):
+    """Views that count how often each row is delivered."""
+
+    class Counting(CountedViews):
+        delivered = np.zeros(views.n_samples, dtype=int)
+
+        def blocks(self):
+            self.delivered += 1
+            return super().blocks()
+
+        def take(self, rows):
+            self.delivered[rows] += 1
+            return super().take(rows)
+
+    return Counting(views)
+
+
+@pytest.mark.parametrize(("name", "bar"), [("mnist", 0.995), ("mediamill", 0.99)])
+def test_appgrad_by_default(name, bar, data_folder):
+    X, Y = DATA[name](data_folder)
+    model = CCA(20, solver="appgrad", max_iter=100, random_state=0).fit(X, Y)
+    assert model.n_iter_[0] <= 100
+    assert pcc(X, Y, model) > bar
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("name", "ridge", "bar"), [("mnist", 1e-5, 0.98), ("mediamill", "auto", 0.90)])
+def test_one_stochastic_pass_by_default(name, ridge, bar, seed, data_folder):
+    """One of MNIST's twenty correlations is that of two pixels lit in one image, and no other way to see it
+    is there than a second look: a ridge of 1e-5, a ten-thousandth of a pixel's variance, leaves it out.
+    """
+    X, Y = DATA[name](data_folder)
+    views = once(ArrayViews(X, Y))
+    model = CCA(20, solver="stochastic", max_passes=1, random_state=seed).fit(views)
+    assert views.delivered.max() == 1
+    assert model.n_passes_ == 1
+    assert pcc(X, Y, model, ridge) > bar
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_authors_stochastic_curve(data_folder):
+    """Within a point of the published one, where that is quick: all of it is in benchmarks/curves.py."""
+    X, Y = mnist(data_folder)
+    found = {}
+    views = ArrayViews(X, Y)
+    m = moments(views, center=False)
+    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    exact = CCA(20, center=False, ridge=0.005).fit(X, Y)
+    best = captured(*cov.grams(exact.x_weights_, exact.y_weights_), 20)[2]
+
+    def callback(progress):
+        if progress.iteration in (100, 500, 1000):
+            s = progress.solution()
+            found[progress.iteration] = captured(*cov.grams(s.x_weights, s.y_weights), 20)[2] / best
+
+    CCA(
+        20,
+        solver="stochastic",
+        center=False,
+        ridge=0.005,
+        step_size=0.05,
+        batch_size=50,
+        normaliser=200,
+        preconditioner=None,
+        oversampling=0,
+        max_iter=1000,
+        callback=callback,
+        random_state=0,
+    ).fit(X, Y)
+    assert found[100] > 0.765
+    assert found[500] > 0.881
+    assert found[1000] > 0.919
+
+
+def test_sparse_words_converge(data_folder):
+    """Words against their neighbours, with the diagonal preconditioner, in a few passes."""
+    with np.load(data_folder / "ptb" / "ptb_ids.npz") as archive:
+        ids = archive["train"][:200000].astype(np.int64)
+    n = len(ids) - 1
+    shape, ones, start = (n, 10000), np.ones(n), np.arange(n + 1)
+    X, Y = (sp.csr_array((ones, part, start), shape=shape) for part in (ids[:-1], ids[1:]))
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = CCA(10, solver="appgrad", max_iter=30, tol=0, ridge=1e-5, random_state=0).fit(X, Y)
+    U, V = model.transform(X, Y)
+    assert correlations(U, V).mean() > 0.6

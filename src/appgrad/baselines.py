@@ -15,7 +15,6 @@ from .linalg import captured
 from .moments import moments
 from .preconditioners import diagonal
 from .solve import Operator, Problem, Products, Report, Solution, canonical
-from .solvers.appgrad import gaussian
 from .views import Array, Views
 
 
@@ -42,7 +41,8 @@ class NaiveGradient:
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
         """Gaussian bases, normalised."""
-        return self.start(cov, *gaussian(cov, k, rng))
+        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
     def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
         """A state at given bases, normalised."""

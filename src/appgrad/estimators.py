@@ -535,7 +535,7 @@ def _warn_if_unconverged(progress: Progress, options: Options, views: CountedVie
         warnings.warn(
             f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
             f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s, before "
-            f"tol={options.tol:g} was reached: the best state so far captures {progress.tcc:.4f} in all. Allow "
+            f"tol={options.tol:g} was reached: the best state so far captures {progress.tcc:.4f}. Allow "
             "more, or judge by held-out rows (score) whether that is enough",
             ConvergenceWarning,
             stacklevel=3,

@@ -10,8 +10,8 @@ import numpy as np
 
 from .covariance import Covariance, Ridge, Units
 from .moments import Moments, moments
-from .preconditioners import WARM_UP_ROWS
-from .views import BLOCK_BYTES, ENTRY_BYTES, Array, ArrayViews, Views, gathered, require_finite
+from .preconditioners import warm_up_rows
+from .views import Array, ArrayViews, Views, gathered, require_finite
 
 
 class Minibatch(NamedTuple):
@@ -50,10 +50,10 @@ class Minibatches:
     ) -> None:
         self.views, self.size, self.normaliser, self.rng = views, size, normaliser, rng
         self.center, self.scale, self.ridge = center, scale, ridge
-        self.rows = max(size, int(passes * views.n_samples))
-        row_bytes = ENTRY_BYTES * views.entries
-        portion = max(2 * size, normaliser or 0, min(WARM_UP_ROWS, int(BLOCK_BYTES / max(row_bytes, 1))))
-        self.portion = min(portion, views.n_samples)
+        self.rows = max(1, int(passes * views.n_samples / size)) * size
+        # What is left over when minibatches are cut is read all the same: means are those of all rows.
+        self.reach = max(self.rows, int(passes * views.n_samples))
+        self.portion = min(max(2 * size, normaliser or 0, warm_up_rows(views)), views.n_samples)
         self._order = rng.permutation(views.n_samples)
         self._drawn, self._used, self._position = 0, 0, 0
         self._buffer, self.moments = self._drawn_rows()
@@ -70,19 +70,19 @@ class Minibatches:
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Minibatches until the passes are used up."""
-        while self._used + self.size <= self.rows or self._used == 0:
+        while self._used < self.rows:
             self._fill()
             rows = self._slice(self._position, self._position + self.size)
             self._position += self.size
             self._used += self.size
             batch = self._covariance(rows)
             normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
-            share = min(1.0, self._used / self.rows)
+            share = self._used / self.rows
             yield Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share)
 
     def _fill(self) -> None:
         """Have a portion of rows beyond the next minibatch, as long as there are any left to draw."""
-        while self._buffer.n_samples - self._position < self.size + self.portion and self._drawn < self.rows:
+        while self._buffer.n_samples - self._position < self.size + self.portion and self._drawn < self.reach:
             rest = self._slice(max(0, self._position - self.portion), self._buffer.n_samples)
             self._position = min(self._position, self.portion)
             again = self._drawn >= self.views.n_samples
@@ -97,7 +97,7 @@ class Minibatches:
         """The next portion in random order, and its moments."""
         n = self.views.n_samples
         start = self._drawn % n
-        count = min(self.portion, n - start, max(self.rows - self._drawn, self.size))
+        count = min(self.portion, n - start, self.reach - self._drawn)
         if start == 0 and self._drawn:
             self._order = self.rng.permutation(n)
         rows = np.sort(self._order[start : start + count])

@@ -12,18 +12,19 @@ from sklearn import get_config
 from .covariance import Covariance, DenseCovariance, Ridge, units
 from .minibatches import Minibatches
 from .moments import moments, second_moments
-from .preconditioners import WARM_UP_ROWS, Preconditioner, damped, jacobi, largest, low_rank, trace
-from .solve import Limits, Operator, Problem, Progress, Report, Solution, canonical, iterate
+from .preconditioners import Preconditioner, damped, jacobi, largest, low_rank, trace, warm_up_rows
+from .solve import Limits, Operator, Problem, Products, Progress, Report, Solution, canonical, iterate
 from .solvers.als import ALS
 from .solvers.appgrad import AppGrad
 from .solvers.stochastic import Stochastic
-from .views import CountedViews, Views, gathered
+from .views import Array, CountedViews, Views, gathered
 
 ITERATIVE = ("als", "appgrad", "stochastic")
 # Unless asked otherwise: iterations of the batch solvers, passes and steps of the stochastic one.
 ITERATIONS, PASSES, STEPS = 1000, 5, 300
-# Larger momentum needs more iterations to build up and gains only beyond a hundred (docs/decisions/0004).
-MOMENTUM = 0.9
+# Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
+# plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
+MOMENTUM, STEP = 0.95, 1.5
 OVERSAMPLING = 5
 
 
@@ -72,12 +73,8 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
     limits = options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
-    least = 3
-    if limits.passes is not None and limits.passes < least:
-        raise ValueError(
-            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which needs {least} "
-            "before its first result: allow more, or use solver='stochastic'"
-        )
+    kind = _kind(options.preconditioner, views)
+    _require_passes(views, options, kind)
     p = views.n_features_x + views.n_features_y
     small = 8 * p**2 <= get_config()["working_memory"] * 2**20
     cov: Operator
@@ -88,7 +85,6 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
     else:
         m = moments(views, center)
         cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge))
-    kind = _kind(options.preconditioner, views)
     M = Preconditioner() if kind is None else jacobi(cov)
     if kind == "lowrank":
         M = low_rank(_sample(views, cov, rng), M, rng)
@@ -99,14 +95,13 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
     else:
         auto = options.step_size is None
         eta = _steps(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
+        if auto:
+            eta = STEP * eta[0], STEP * eta[1]
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
 
     def finish(report: Report) -> Solution:
         assert report.products is not None
-        xx, xy, yx, yy = report.products
-        u = cov.units
-        plain = xx - u.ridge_x[:, None] * report.A, xy, yx, yy - u.ridge_y[:, None] * report.B
-        return canonical(cov, report.A, report.B, k, plain)
+        return canonical(cov, report.A, report.B, k, _without_ridge(cov, report, report.products))
 
     return solver, repeat(cov), width, finish, limits
 
@@ -157,15 +152,33 @@ def _stochastic(views: CountedViews, problem: Problem, options: Options, rng: np
             m = moments(views, center) if all_rows is None else batches.moments
             return canonical(Covariance(views, m, batches.units(m)), report.A, report.B, k)
         rows_at_hand = batches.at_hand()
-        if report.products is None:
+        # A quarter of the rows at a time is better than all of them along the way.
+        if report.products is None or report.grams is None or 4 * rows_at_hand.n >= n:
             return canonical(rows_at_hand, report.A, report.B, k)
-        xx, xy, yx, yy = report.products
-        u = rows_at_hand.units
-        plain = xx - u.ridge_x[:, None] * report.A, xy, yx, yy - u.ridge_y[:, None] * report.B
-        return canonical(rows_at_hand, report.A, report.B, k, plain)
+        products = _consistent(report.A, report.B, report.products, report.grams)
+        return canonical(rows_at_hand, report.A, report.B, k, _without_ridge(rows_at_hand, report, products))
 
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
     return solver, iter(batches), width, finish, limits._replace(passes=None)
+
+
+def _without_ridge(cov: Operator, report: Report, products: Products) -> Products:
+    xx, xy, yx, yy = products
+    u = cov.units
+    return xx - u.ridge_x[:, None] * report.A, xy, yx, yy - u.ridge_y[:, None] * report.B
+
+
+def _consistent(A: Array, B: Array, products: Products, grams: tuple[Array, Array, Array]) -> Products:
+    """Products moved within their own span so that A'xx, A'xy and B'yy are the Gram matrices given."""
+    xx, xy, yx, yy = products
+    Gx, Gxy, Gy = grams
+    lift_x, lift_y = (SC @ np.linalg.pinv(C.T @ SC) for C, SC in ((A, xx), (B, yy)))
+    return (
+        lift_x @ ((Gx + Gx.T) / 2),
+        xy + lift_x @ (Gxy - A.T @ xy),
+        yx + lift_y @ (Gxy.T - B.T @ yx),
+        lift_y @ ((Gy + Gy.T) / 2),
+    )
 
 
 def _kind(asked: str | None, views: Views) -> str | None:
@@ -181,7 +194,7 @@ def _kind(asked: str | None, views: Views) -> str | None:
 
 def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:
     """The covariance of some random rows, in memory, with the means of all."""
-    rows = np.sort(rng.permutation(views.n_samples)[:WARM_UP_ROWS])
+    rows = np.sort(rng.permutation(views.n_samples)[: warm_up_rows(views)])
     return Covariance(gathered(views.take(rows)), cov.moments, cov.units)
 
 
@@ -215,6 +228,19 @@ def _noise(M: Preconditioner, var_x: Any, var_y: Any, size: int) -> tuple[float,
     if M.x is None or M.y is None:
         return float(np.sum(var_x)) / size, float(np.sum(var_y)) / size
     return trace(M.x, var_x) / size, trace(M.y, var_y) / size
+
+
+def _require_passes(views: Views, options: Options, kind: str | None) -> None:
+    """Raise where the passes allowed do not suffice for moments, preconditioner, step and first iterate."""
+    limits = options.limits
+    least = 3 + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
+    if options.solver == "appgrad" and (kind is not None or options.step_size is None):
+        least += _spare_passes(limits)
+    if limits.passes is not None and limits.passes < least:
+        raise ValueError(
+            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which reads the rows "
+            f"{int(np.ceil(least))} times before its first result: allow more, or use solver='stochastic'"
+        )
 
 
 def _spare_passes(limits: Limits) -> int:

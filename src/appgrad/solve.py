@@ -57,9 +57,9 @@ class Solution(NamedTuple):
 class Report(NamedTuple):
     """What one step found out on the way: diagnostics travel apart from the state.
 
-    A and B are the best bases the step knows of, `products` theirs if they are at hand. An `estimate` of
-    the correlation captured, from some of the rows, does not compete with earlier ones: the newest counts.
-    `event` says what went wrong and was mended.
+    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand. An
+    `estimate` of the correlation captured, from some of the rows, does not compete with earlier ones: the
+    newest counts. `event` says what went wrong and was mended.
     """
 
     A: Array
@@ -68,6 +68,7 @@ class Report(NamedTuple):
     flops: float
     converged: bool
     products: Products | None = None
+    grams: tuple[Array, Array, Array] | None = None
     estimate: bool = False
     event: str | None = None
 

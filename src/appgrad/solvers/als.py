@@ -12,7 +12,7 @@ from ..linalg import EPS, captured, whitening
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report
 from ..views import Array
-from .appgrad import gaussian, small_flops
+from .appgrad import require_comparable, small_flops
 
 
 class State(NamedTuple):
@@ -33,37 +33,47 @@ class ALS:
 
     Exact solves where the covariances are at hand as p x p matrices; otherwise `inner` iterations of
     preconditioned conjugate gradients at most, one pass each, started at the last solution: early on, solving
-    to more than a tenth of what is missing would be wasted.
+    to more than a tenth (`inner_tol`) of what is missing would be wasted.
     """
 
     n_components: int
     preconditioner: Preconditioner = field(default_factory=Preconditioner)
     inner: int = 10
+    inner_tol: float = 0.1
     tol: float = 1e-4
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
-        """Gaussian bases, normalised."""
+        """A Gaussian basis of the first view and its regression on the second, normalised."""
         factors = None
         if isinstance(cov, DenseCovariance):
             u = cov.units
             factors = whitening(cov.Sx, u.ridge_x).W, whitening(cov.Sy, u.ridge_y).W
-        return self._measured(cov, *gaussian(cov, k, rng), factors, cov.flops(k))
+        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
+        start, _ = self._measured(cov, phi, psi, factors, 0.0)
+        # psi from phi: two independent draws would alternate for ever, each with the other's successor, and
+        # where correlations coincide they would end in different subspaces.
+        _, psi, flops = self._regressed(start, cov)
+        return self._measured(cov, start.phi, psi, factors, flops + cov.flops(k))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One alternation of both sides, each from the other's last value."""
-        _, xy, yx, _ = state.products
-        if state.factors is not None:
-            Wx, Wy = state.factors
-            phi, psi = Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx)
-            flops = 2 * cov.flops(phi.shape[1])
-        else:
-            phi, psi, flops = self._conjugate_gradients(state, cov)
+        phi, psi, flops = self._regressed(state, cov)
         return self._measured(cov, phi, psi, state.factors, flops)
+
+    def _regressed(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+        """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
+        if state.factors is None:
+            return self._conjugate_gradients(state, cov)
+        (Wx, Wy), (_, xy, yx, _) = state.factors, state.products
+        return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 2 * cov.flops(xy.shape[1])
 
     def _measured(
         self, cov: Operator, phi: Array, psi: Array, factors: tuple[Array, Array] | None, flops: float
     ) -> tuple[State, Report]:
-        xx, xy, yx, yy = cov.products(phi, psi)
+        with np.errstate(over="ignore", invalid="ignore"):
+            xx, xy, yx, yy = cov.products(phi, psi)
+            require_comparable(phi.T @ xx, psi.T @ yy)
         eps = max(EPS, float(np.finfo(cov.dtype).eps))
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components, eps)
         phi, psi = phi @ Nx, psi @ Ny
@@ -99,7 +109,7 @@ class ALS:
         Zx, Zy = self.preconditioner(Rx, Ry)
         Dx, Dy = Zx, Zy
         size_x, size_y = _dots(Rx, Zx), _dots(Ry, Zy)
-        goal, flops = 0.01 * (size_x.sum() + size_y.sum()), 0.0
+        goal, flops = self.inner_tol**2 * (size_x.sum() + size_y.sum()), 0.0
         for _ in range(self.inner):
             if size_x.sum() + size_y.sum() <= goal:
                 break

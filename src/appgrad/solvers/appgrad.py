@@ -12,10 +12,9 @@ from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report
 from ..views import Array
 
-# A state that captures less than this share of the best one so far is not an unlucky step but a wrong one.
-COLLAPSE = 0.5
-# Fixed points have phi_t'Sx phi_t = diag(rho)^2, at most 1 a column: a mean square of 100 has run away.
-RUNAWAY = 100.0
+# Fixed points have phi_t'Sx phi_t = diag(rho)^2, mean squares of at most 1: within CALM a state is worth
+# returning to, beyond RUNAWAY it is lost, and in between if it captures too little of what a calm one did.
+CALM, RUNAWAY, COLLAPSE = 2.0, 100.0, 0.5
 # Iterations over which the gain of captured correlation is judged: one may gain nothing by chance.
 WINDOW = 5
 
@@ -27,10 +26,12 @@ class State(NamedTuple):
     psi_t: Array
     products: Products
     normalisers: tuple[Array, Array]
-    before: tuple[Array, Array]
-    age: int
-    caution: float
+    size: float
     trail: tuple[float, ...]
+    before: tuple[Array, Array]
+    age: int = 0
+    caution: float = 1.0
+    good: State | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class AppGrad:
     With M the identity and momentum 0 this is the paper to the letter; rank 1 is the same with k = 1. The
     products of a state are carried in it: they measure it now and give the next gradient. `momentum` is
     the largest multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when
-    an iteration captures less (O'Donoghue & Candes 2015).
+    an iteration captures less than each of the last few (O'Donoghue & Candes 2015).
     """
 
     n_components: int
@@ -54,10 +55,15 @@ class AppGrad:
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
-        phi, psi = gaussian(cov, k, rng)
-        xx, xy, yx, yy = cov.products(phi, psi)
+        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
+        with np.errstate(over="ignore", invalid="ignore"):
+            xx, xy, yx, yy = cov.products(phi, psi)
+            Gx, Gy = phi.T @ xx, psi.T @ yy
+        require_comparable(Gx, Gy)
         eps = float(np.finfo(cov.dtype).eps)
-        Nx, Ny = inverse_root(phi.T @ xx, eps), inverse_root(psi.T @ yy, eps)
+        Nx, Ny = inverse_root(Gx, eps), inverse_root(Gy, eps)
+        Nx = Nx @ in_phase(Nx.T @ (phi.T @ xy) @ Ny)
         gx, gy = self.preconditioner(xy @ Ny, yx @ Nx)
         (eta1, eta2), caution, flops = self.step_size, 1.0, 0.0
         while True:
@@ -84,14 +90,19 @@ class AppGrad:
                 phi_t += beta * (state.phi_t - state.before[0])
                 psi_t += beta * (state.psi_t - state.before[1])
             new, report = self._measured(cov, phi_t, psi_t)
-        if not report.tcc >= COLLAPSE * max(state.trail):
-            halved = state._replace(before=(state.phi_t, state.psi_t), age=0, caution=state.caution / 2)
-            event = f"step cut to {halved.caution:.3g} of its size: the iterate ran away"
-            last = Report(state.phi_t, state.psi_t, state.trail[-1], report.flops, False, state.products)
-            return halved, last._replace(event=event)
+        good = state.good or state
+        lost = not new.size <= RUNAWAY or (new.size > CALM and report.tcc < COLLAPSE * good.trail[-1])
+        if lost:
+            caution = state.caution / 2
+            event = f"step cut to {caution:.3g} of its size: the iterate ran away"
+            last = Report(good.phi_t, good.psi_t, good.trail[-1], report.flops, False, good.products)
+            return good._replace(caution=caution, good=good), last._replace(event=event)
         trail = (*state.trail, report.tcc)[-WINDOW - 1 :]
-        age = state.age + 1 if report.tcc >= state.trail[-1] else 0
-        new = new._replace(before=(state.phi_t, state.psi_t), age=age, caution=state.caution, trail=trail)
+        if new.size <= CALM:
+            good = new._replace(trail=trail)
+        age = state.age + 1 if report.tcc >= min(state.trail) else 0
+        before = state.phi_t, state.psi_t
+        new = new._replace(before=before, age=age, caution=state.caution, trail=trail, good=good)
         return new, report._replace(converged=settled(trail, self.tol))
 
     def _measured(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
@@ -101,12 +112,13 @@ class AppGrad:
         Gx, Gxy, Gy = phi_t.T @ xx, phi_t.T @ xy, psi_t.T @ yy
         c = phi_t.shape[1]
         flops = cov.flops(c) + small_flops(len(phi_t) + len(psi_t), c)
-        if runs_away(Gx, Gy):
+        size = mean_square(Gx, Gy)
+        if not size <= RUNAWAY:
             nothing = np.zeros((c, c)), np.zeros((c, c))
-            state = State(phi_t, psi_t, products, nothing, (phi_t, psi_t), 0, 1.0, (np.nan,))
+            state = State(phi_t, psi_t, products, nothing, size, (np.nan,), (phi_t, psi_t))
             return state, Report(phi_t, psi_t, np.nan, flops, False, products)
         Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, max(EPS, float(np.finfo(cov.dtype).eps)))
-        state = State(phi_t, psi_t, products, (Nx, Ny), (phi_t, psi_t), 0, 1.0, (tcc,))
+        state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (phi_t, psi_t))
         return state, Report(phi_t, psi_t, tcc, flops, False, products)
 
 
@@ -116,22 +128,34 @@ def gradients(products: Products, Nx: Array, Ny: Array) -> tuple[Array, Array]:
     return xx - xy @ Ny, yy - yx @ Nx
 
 
-def gaussian(cov: Operator, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """A random start, one draw for each view."""
-    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
-    return rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
-
-
-def runs_away(Gx: Array, Gy: Array) -> bool:
-    """Whether the Gram matrices of phi_t and psi_t are not finite or far above any fixed point's."""
+def require_comparable(Gx: Array, Gy: Array) -> None:
+    """Raise where the Gram matrices of a random start overflow."""
     if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
-        return True
-    return bool(max(np.trace(Gx), np.trace(Gy)) > RUNAWAY * len(Gx))
+        raise ValueError(
+            "the columns are too large or too different for plain gradient steps: "
+            "use scale=True or a preconditioner"
+        )
+
+
+def in_phase(C: Array) -> Array:
+    """The rotation Q of the first basis that makes Q'C symmetric and positive, for C = phi'Sxy psi.
+
+    Both sides step at a time, each towards the other's last value: a pair that starts with a negative
+    correlation would change signs for ever. A rotated Gaussian draw is another one.
+    """
+    P, _, Qt = np.linalg.svd(C)
+    return np.asarray(P @ Qt)
+
+
+def mean_square(Gx: Array, Gy: Array) -> float:
+    """The larger mean square of the scores of phi_t and psi_t; infinite or NaN where they overflow."""
+    finite = np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))
+    return float(max(np.trace(Gx), np.trace(Gy)) / len(Gx)) if finite else np.inf
 
 
 def settled(trail: tuple[float, ...], tol: float) -> bool:
-    """Whether captured correlation grew by less than `tol` a pass over the last iterations."""
-    return tol > 0 and len(trail) > WINDOW and max(trail) - trail[0] < WINDOW * tol * max(trail)
+    """Whether captured correlation changed by less than `tol` a pass over the last iterations."""
+    return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
 
 
 def small_flops(p: int, c: int) -> float:

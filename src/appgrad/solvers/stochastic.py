@@ -12,7 +12,7 @@ from ..minibatches import Minibatch
 from ..preconditioners import Preconditioner, damped
 from ..solve import Products, Report
 from ..views import Array
-from .appgrad import gaussian, gradients, runs_away, small_flops
+from .appgrad import CALM, RUNAWAY, gradients, in_phase, mean_square, require_comparable, small_flops
 
 # Steps tried side by side, as multiples of the current one, and the shares of the run at which the best
 # takes over: see docs/decisions/0004.
@@ -37,6 +37,7 @@ class Trial(NamedTuple):
     good: tuple[Array, Array] | None
     weight: int
     means: tuple[Array, ...]
+    mean_grams: tuple[Array, Array, Array]
 
 
 class State(NamedTuple):
@@ -66,15 +67,19 @@ class Stochastic:
 
     def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
-        phi, psi = gaussian(batch.cov, k, rng)
-        Gx, _, Gy = batch.normaliser.grams(phi, psi)
+        p1, p2 = len(batch.moments.mean_x), len(batch.moments.mean_y)
+        phi, psi = self._preconditioner(batch).gaussian(p1, p2, k, rng)
+        with np.errstate(over="ignore", invalid="ignore"):
+            Gx, _, Gy = batch.normaliser.grams(phi, psi)
+        require_comparable(Gx, Gy)
         phi, psi = phi @ inverse_root(Gx), psi @ inverse_root(Gy)
         zero = np.zeros_like(phi), np.zeros_like(psi)
         start = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
-        first = Trial(1.0, *zero, (np.eye(k), np.eye(k)), start, None, 0, ())
+        first = Trial(1.0, *zero, (np.eye(k), np.eye(k)), start, None, 0, (), start)
         trials = tuple(first._replace(multiple=m) for m in TRIALS) if self.adaptive else (first,)
         # phi_t = 0 has the products 0; those of phi and psi take their place in the first gradient.
         _, xy, yx, _ = batch.cov.products(phi, psi)
+        yx = yx @ in_phase(phi.T @ xy)
         products = (np.zeros_like(xy), xy, yx, np.zeros_like(yx))
         state, report = self._advanced(State(trials), batch, (products,) * len(trials))
         fresh = tuple(trial._replace(weight=0, means=()) for trial in state.trials)
@@ -119,18 +124,19 @@ class Stochastic:
             gx, gy = M(*gradients(products, *trial.normalisers))
             phi_t, psi_t = trial.phi_t - eta1 * gx, trial.psi_t - eta2 * gy
             Gx, Gxy, Gy = batch.normaliser.grams(phi_t, psi_t)
-        if runs_away(Gx, Gy):
+        if not mean_square(Gx, Gy) <= RUNAWAY:
             trial = trial._replace(multiple=trial.multiple / 2)
             event = f"step cut to {trial.multiple:.3g} of its size: the iterate ran away"
             if trial.good is None:
+                # The very first step, which only has to be finite: see below.
+                trial = trial._replace(multiple=trial.multiple / 2**40)
                 return self._moved(trial, products, batch, M)[0], event
             phi_t, psi_t = trial.good
             Gx, _, Gy = batch.normaliser.grams(phi_t, psi_t)
             normalisers = inverse_root(Gx), inverse_root(Gy)
             return trial._replace(phi_t=phi_t, psi_t=psi_t, normalisers=normalisers), event
         share = SMOOTHING if np.any(trial.grams[0]) else 1.0
-        # A fixed point has mean squares of at most 1; what is within twice that is worth returning to.
-        calm = max(np.trace(Gx), np.trace(Gy)) <= 2 * len(Gx)
+        calm = mean_square(Gx, Gy) <= CALM
         if not calm and trial.good is None:
             # Of the first iterate only the directions mean anything yet.
             x, y = (np.sqrt(len(G) / max(np.trace(G), len(G))) for G in (Gx, Gy))
@@ -161,13 +167,23 @@ class Stochastic:
             scores = []
             for trial in state.trials:
                 Gx, Gxy, Gy = ahead.grams(*trial.means[:2])
-                scores.append(0.0 if runs_away(Gx, Gy) else captured(Gx, Gxy, Gy, self.n_components)[2])
+                lost = not mean_square(Gx, Gy) <= RUNAWAY
+                scores.append(0.0 if lost else captured(Gx, Gxy, Gy, self.n_components)[2])
                 flops += ahead.flops(len(Gx)) / 3
             best = state.trials[int(np.argmax(scores))]
             last = state.checks + 1 == len(CHECKS)
             around = (1.0,) if last else TRIALS
             trials = tuple(best._replace(multiple=best.multiple * m, weight=0, means=()) for m in around)
             state = state._replace(trials=trials, checks=state.checks + 1)
+        if batch.share >= 1:
+            # Where the run was too short to reach its noise, the last iterate is ahead of the average.
+            trial, ahead = state.trials[0], batch.ahead()
+            newest, mean = (
+                captured(*ahead.grams(*bases), self.n_components)[2]
+                for bases in ((trial.phi_t, trial.psi_t), trial.means[:2] or (trial.phi_t, trial.psi_t))
+            )
+            flops += ahead.flops(trial.phi_t.shape[1]) * 2 / 3
+            return state._replace(averaging=bool(mean >= newest)), flops
         if not state.averaging and batch.share >= 0.5:
             state = state._replace(
                 trials=tuple(trial._replace(weight=0, means=()) for trial in state.trials), averaging=True
@@ -179,19 +195,27 @@ class Stochastic:
         tcc = captured(*trial.grams, self.n_components)[2]
         if state.averaging and trial.weight:
             A, B, *products = trial.means
-            return Report(A, B, tcc, flops, False, tuple(products), estimate=True, event=event)  # type: ignore[arg-type]
+            known = Report(A, B, tcc, flops, False, tuple(products), trial.mean_grams)  # type: ignore[arg-type]
+            return known._replace(estimate=True, event=event)
         return Report(trial.phi_t, trial.psi_t, tcc, flops, False, estimate=True, event=event)
 
 
 def _remembered(trial: Trial, products: tuple[Array, ...]) -> Trial:
     """The averages with the iterate before the step, and with its products on rows it has not seen.
 
-    The mean of S_t phi_t over fresh minibatches estimates S times the mean of phi_t.
+    The mean of S_t phi_t over fresh minibatches estimates S times the mean of phi_t. Not so the product of
+    both means, for later iterates have been fitted to S_t: Gram matrices are averaged over pairs of which
+    neither has, the mean of the iterates up to t with S_t phi_t.
     """
     weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t, *products)
-    if weight == 1:
-        return trial._replace(weight=1, means=new)
-    return trial._replace(weight=weight, means=_towards(trial.means, new, 1 / weight))
+    means = new if weight == 1 else _towards(trial.means, new, 1 / weight)
+    if not products:
+        return trial._replace(weight=weight, means=means)
+    phi, psi = means[:2]
+    xx, xy, yx, yy = products
+    grams = phi.T @ xx, (phi.T @ xy + (psi.T @ yx).T) / 2, psi.T @ yy
+    mean_grams = _towards(trial.mean_grams, grams, 2 / (weight + 1))
+    return trial._replace(weight=weight, means=means, mean_grams=mean_grams)
 
 
 def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:
