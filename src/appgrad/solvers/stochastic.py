@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..covariance import Covariance
 from ..linalg import captured, inverse_root
 from ..minibatches import Minibatch
 from ..preconditioners import Preconditioner, damped
@@ -14,10 +15,12 @@ from ..solve import Products, Report
 from ..views import Array
 from .appgrad import CALM, RUNAWAY, gradients, in_phase, mean_square, require_comparable, small_flops
 
-# Steps tried side by side, as multiples of the current one, and the shares of the run at which the best
-# takes over: see docs/decisions/0004.
+# Steps tried side by side, as multiples of the current one (docs/decisions/0004).
 TRIALS = (0.5, 1.0, 2.0)
-CHECKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+# Shares of the run at which decisions are taken on rows to come: up to a quarter, which step goes on; at
+# half, averaging begins; after that, whether it begins anew.
+HALF = 1 / 2
+CHECKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, HALF, 5 / 8, 3 / 4, 7 / 8)
 # Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
 SMOOTHING = 0.02
 
@@ -82,7 +85,7 @@ class Stochastic:
         yx = yx @ in_phase(phi.T @ xy)
         products = (np.zeros_like(xy), xy, yx, np.zeros_like(yx))
         state, report = self._advanced(State(trials), batch, (products,) * len(trials))
-        fresh = tuple(trial._replace(weight=0, means=()) for trial in state.trials)
+        fresh = tuple(_forgotten(trial) for trial in state.trials)
         return state._replace(trials=fresh), report
 
     def step(self, state: State, batch: Minibatch) -> tuple[State, Report]:
@@ -160,35 +163,38 @@ class Stochastic:
         )
 
     def _checked(self, state: State, batch: Minibatch) -> tuple[State, float]:
-        """At a check, the trial that captures most on rows to come goes on, with steps around its own."""
-        flops = 0.0
-        if state.checks < len(CHECKS) and batch.share >= CHECKS[state.checks]:
-            ahead = batch.ahead()
-            scores = []
-            for trial in state.trials:
-                Gx, Gxy, Gy = ahead.grams(*trial.means[:2])
-                lost = not mean_square(Gx, Gy) <= RUNAWAY
-                scores.append(0.0 if lost else captured(Gx, Gxy, Gy, self.n_components)[2])
-                flops += ahead.flops(len(Gx)) / 3
-            best = state.trials[int(np.argmax(scores))]
-            last = state.checks + 1 == len(CHECKS)
-            around = (1.0,) if last else TRIALS
-            trials = tuple(best._replace(multiple=best.multiple * m, weight=0, means=()) for m in around)
-            state = state._replace(trials=trials, checks=state.checks + 1)
-        if batch.share >= 1:
-            # Where the run was too short to reach its noise, the last iterate is ahead of the average.
-            trial, ahead = state.trials[0], batch.ahead()
+        """What is decided on rows to come, at certain shares of the run.
+
+        While steps are tried, the trial that captures most goes on, with steps around its own. Later, the
+        average of the iterates starts anew where the newest is ahead of it: the run is still on its way.
+        """
+        if state.checks == len(CHECKS) or batch.share < CHECKS[state.checks]:
+            return state, 0.0
+        state = state._replace(checks=state.checks + 1)
+        if CHECKS[state.checks - 1] == HALF:
+            return state._replace(trials=(_forgotten(state.trials[0]),), averaging=True), 0.0
+        ahead = batch.ahead()
+        if state.averaging:
+            (trial,) = state.trials
             newest, mean = (
-                captured(*ahead.grams(*bases), self.n_components)[2]
-                for bases in ((trial.phi_t, trial.psi_t), trial.means[:2] or (trial.phi_t, trial.psi_t))
+                self._captured(ahead, *bases) for bases in ((trial.phi_t, trial.psi_t), trial.means[:2])
             )
-            flops += ahead.flops(trial.phi_t.shape[1]) * 2 / 3
-            return state._replace(averaging=bool(mean >= newest)), flops
-        if not state.averaging and batch.share >= 0.5:
-            state = state._replace(
-                trials=tuple(trial._replace(weight=0, means=()) for trial in state.trials), averaging=True
-            )
-        return state, flops
+            # More than the noise of two thousand rows.
+            if newest > 1.01 * mean:
+                state = state._replace(trials=(_forgotten(trial),))
+            return state, 2 / 3 * ahead.flops(trial.phi_t.shape[1])
+        scores = [self._captured(ahead, *trial.means[:2]) for trial in state.trials]
+        best = state.trials[int(np.argmax(scores))]
+        around = TRIALS if CHECKS[state.checks] < HALF else (1.0,)
+        trials = tuple(_forgotten(best._replace(multiple=best.multiple * m)) for m in around)
+        return state._replace(trials=trials), len(scores) / 3 * ahead.flops(best.phi_t.shape[1])
+
+    def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            Gx, Gxy, Gy = cov.grams(A, B)
+        if not mean_square(Gx, Gy) <= RUNAWAY:
+            return 0.0
+        return captured(Gx, Gxy, Gy, self.n_components)[2]
 
     def _report(self, state: State, flops: float, event: str | None) -> Report:
         trial = state.trials[len(state.trials) // 2]
@@ -198,6 +204,11 @@ class Stochastic:
             known = Report(A, B, tcc, flops, False, tuple(products), trial.mean_grams)  # type: ignore[arg-type]
             return known._replace(estimate=True, event=event)
         return Report(trial.phi_t, trial.psi_t, tcc, flops, False, estimate=True, event=event)
+
+
+def _forgotten(trial: Trial) -> Trial:
+    """A trial whose averages start anew."""
+    return trial._replace(weight=0, means=())
 
 
 def _remembered(trial: Trial, products: tuple[Array, ...]) -> Trial:
