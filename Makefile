@@ -27,6 +27,9 @@ bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt cca-zoo
 	$(BIN)/python benchmarks/mnist.py --record benchmarks/records/mnist.json
+	$(BIN)/python benchmarks/curves.py --record benchmarks/records/curves.json
+	$(BIN)/python benchmarks/memory.py --record benchmarks/records/memory.json
+	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.
 $(READY): pyproject.toml constraints.txt

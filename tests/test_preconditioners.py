@@ -14,6 +14,7 @@ from appgrad.preconditioners import (
     jacobi,
     largest,
     low_rank,
+    shielded,
     trace,
     warm_up_rows,
 )
@@ -132,3 +133,16 @@ def test_a_rank_one_view_leaves_no_directions(rng):
     M = low_rank(cov, jacobi(cov), rng)
     assert isinstance(M.x, Side)
     assert np.all(np.isfinite(M.x.solve(rng.standard_normal((6, 2)))))
+
+
+def test_each_view_has_directions_of_its_own(rng):
+    """A narrow view does not take its directions from a wide one."""
+    cov = operator(rng.standard_normal((500, 300)), rng.standard_normal((500, 2)))
+    M = low_rank(cov, jacobi(cov), rng)
+    assert M.x.V.shape[1] == 80
+    assert M.y.V.shape[1] == 1
+
+
+def test_rare_columns_are_not_lifted_by_the_tail(rng):
+    side = Side(np.ones(3), np.array([[1.0], [0.0], [0.0]]), np.array([5.0]), 0.01)
+    np.testing.assert_allclose(shielded(side).solve(np.ones((3, 1))).ravel(), [0.2, 1.0, 1.0])

@@ -101,17 +101,21 @@ def test_appgrad_by_default(name, bar, data_folder):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(("name", "ridge", "bar"), [("mnist", 1e-5, 0.98), ("mediamill", "auto", 0.90)])
-def test_one_stochastic_pass_by_default(name, ridge, bar, seed, data_folder):
-    """One of MNIST's twenty correlations is that of two pixels lit in one image, and no other way to see it
-    is there than a second look: a ridge of 1e-5, a ten-thousandth of a pixel's variance, leaves it out.
+@pytest.mark.parametrize(
+    ("name", "bars"), [("mnist", {"auto": 0.96, 1e-5: 0.98}), ("mediamill", {"auto": 0.90})]
+)
+def test_one_stochastic_pass_by_default(name, bars, seed, data_folder):
+    """One of MNIST's twenty correlations is that of two pixels lit in one image, which one pass cannot find:
+    against the exact solution 0.96 are reached, and 0.98 against the one with a ridge of 1e-5, a
+    ten-thousandth of a pixel's mean variance, which leaves that pair out.
     """
     X, Y = DATA[name](data_folder)
     views = once(ArrayViews(X, Y))
     model = CCA(20, solver="stochastic", max_passes=1, random_state=seed).fit(views)
     assert views.delivered.max() == 1
     assert model.n_passes_ == 1
-    assert pcc(X, Y, model, ridge) > bar
+    for ridge, bar in bars.items():
+        assert pcc(X, Y, model, ridge) > bar
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -64,7 +64,7 @@ def run(problem, solver, **kwargs):
             itertools.repeat(cov),
             2,
             np.random.default_rng(0),
-            finish=lambda report: canonical(cov, report.A, report.B),
+            finish=lambda report, stopped: canonical(cov, report.A, report.B),
             limits=limits,
             passes=lambda: views.passes,
             **kwargs,
@@ -146,7 +146,7 @@ def test_canonical_with_dependent_columns(problem, rng):
 def test_data_that_end_end_the_run(problem):
     cov, rng = problem[3], np.random.default_rng(0)
     steps = iterate(
-        Alternating(), iter([cov] * 3), 2, rng, finish=lambda report: report, limits=Limits(), passes=float
+        Alternating(), iter([cov] * 3), 2, rng, finish=lambda *report: report, limits=Limits(), passes=float
     )
     assert [progress.stopped for progress in steps] == [None, None, "data"]
 

@@ -183,8 +183,10 @@ def test_starting_at_the_normalised_basis_loses_early_on(seed):
     phi, psi = rng.standard_normal((60, 3)), rng.standard_normal((50, 3))
     Gx, _, Gy = cov.grams(phi, psi)
     phi, psi = phi @ naive.symmetric_inverse_root(Gx), psi @ naive.symmetric_inverse_root(Gy)
+    P, _, Qt = np.linalg.svd(cov.grams(phi, psi)[1])
+    phi = phi @ P @ Qt
     from_phi, other = solver.start(cov, phi, psi)
     for _ in range(6):
         from_zero, report = solver.step(from_zero, cov)
         from_phi, other = solver.step(from_phi, cov)
-    assert other.tcc < 0.75 * report.tcc
+    assert other.tcc < 0.8 * report.tcc

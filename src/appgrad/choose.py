@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .linalg import EPS
-from .run import ITERATIVE, Options, run
+from .run import ITERATIVE, Options, run, uses_matrices
 from .solve import Problem, Progress, Solution
 from .solvers.exact import exact
 from .solvers.qr import qr
@@ -38,6 +38,8 @@ def solving(
     """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
     start = time.perf_counter()
     if options.solver in ITERATIVE:
+        if uses_matrices(views, options):
+            require_memory(views, "exact")
         steps = run(views, problem, options, rng, start=start, callback=callback)
         return steps, Choice(options.solver, "asked for")
     solution, choice = solve(views, problem, options.solver)

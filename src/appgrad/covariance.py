@@ -154,11 +154,15 @@ class Covariance:
         return _diagonals(self.moments, self.units)
 
     def flops(self, c: int) -> float:
-        """Multiplications and additions of `products` with c columns a view; `grams` takes a third.
+        """Multiplications and additions of `products` with c columns a view.
 
         2 for each entry and column of X A and Y B, 4 of X'[U V] and Y'[U V].
         """
-        return 6.0 * self.views.n_samples * self.views.entries * c
+        return 6.0 * self.n * self.views.entries * c
+
+    def gram_flops(self, c: int) -> float:
+        """Multiplications and additions of `grams` with c columns a view."""
+        return 2.0 * self.n * c * (self.views.entries + 3 * c)
 
     def dense(self) -> DenseCovariance:
         """The same operator on p x p matrices gathered in one pass."""
@@ -231,6 +235,15 @@ class DenseCovariance:
     def flops(self, c: int) -> float:
         """Multiplications and additions of `products` with c columns a view."""
         return 2.0 * (len(self.Sx) + len(self.Sy)) ** 2 * c
+
+
+def working_dtype(views: Views, m: Moments) -> np.dtype[Any]:
+    """The precision of thin products: that of the data, unless squares of the data overflow in it."""
+    variances = np.concatenate([m.var_x, m.var_y])
+    spread = variances[variances > 0]
+    if views.dtype == np.float64 or not len(spread) or (spread.max() < 1e30 and spread.min() > 1e-30):
+        return views.dtype
+    return np.dtype(np.float64)
 
 
 def _diagonals(m: Moments, u: Units) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ from .choose import solving
 from .metrics import correlations
 from .parameters import checked
 from .run import Options
-from .solve import Problem, Progress, Solution
+from .solve import Limits, Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .version import __version__
 from .views import (
@@ -100,8 +100,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         less than this share of the captured correlation; 0 runs to the budget. "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
         Budgets of iterative solvers, kept to within one step; what was reached is kept, with a
-        ConvergenceWarning. By default 1000 iterations; for "stochastic" 5 passes or 300 steps, if more.
-        With max_passes=1, "stochastic" reads no row twice and reports estimates from the rows on the way.
+        ConvergenceWarning. By default 1000 iterations; for "stochastic" 5 passes or 300 steps, if more, and
+        one pass to measure the result. With max_passes=1 it reads no row twice, and the correlations are
+        estimates: pairs found on one half of the last rows and correlated on the other.
     oversampling : "auto" or int, default="auto"
         Columns carried beyond n_components, of which the best are extracted; "auto" is 5.
     preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
@@ -122,7 +123,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     forget, checkpoint : None
         Reserved for streams and long runs; other values are refused in this version.
     callback : callable, optional
-        Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()).
+        Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()) after each iteration;
+        returning True stops an iterative solver.
     n_jobs : int, optional
         Threads to use; None follows the limits of threadpoolctl, by default all cores.
     random_state : int, RandomState or Generator, optional
@@ -531,15 +533,17 @@ BUDGETS = {
 
 
 def _warn_if_unconverged(progress: Progress, options: Options, views: CountedViews) -> None:
-    if progress.stopped in BUDGETS:
-        warnings.warn(
-            f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
-            f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s, before "
-            f"tol={options.tol:g} was reached: the best state so far captures {progress.tcc:.4f}. Allow "
-            "more, or judge by held-out rows (score) whether that is enough",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
+        return
+    before = "" if options.solver == "stochastic" else f", before tol={options.tol:g} was reached"
+    warnings.warn(
+        f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
+        f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s{before}: the best state so far "
+        f"captures about {progress.tcc:.4f} in total. Allow more, or judge by held-out rows (score) whether "
+        "that is enough",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 def _warn_if_trivial(views: Views, solution: Solution) -> None:

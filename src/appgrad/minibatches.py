@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .covariance import Covariance, Ridge, Units
+from .covariance import Covariance, Ridge, Units, working_dtype
 from .moments import Moments, moments
 from .preconditioners import warm_up_rows
 from .views import Array, ArrayViews, Views, gathered, require_finite
@@ -18,7 +18,7 @@ class Minibatch(NamedTuple):
     """The rows of one step, and rows to come: those of its normaliser, and all that are at hand.
 
     Rows to come are held out: no step has used them yet. `moments` are those of all rows read so far,
-    `peaks` the largest mean squares of their columns over a minibatch; `share` of the run lies behind.
+    `peaks` the largest mean squares of their columns over a minibatch. `share` of the run lies behind it.
     """
 
     cov: Covariance
@@ -30,7 +30,7 @@ class Minibatch(NamedTuple):
 
 
 class Minibatches:
-    """Minibatches of two views for `passes` passes, with means and variances of all rows seen so far.
+    """A number of minibatches of two views, with means and variances of all rows seen so far.
 
     Rows are read in portions, in ascending order for the sake of disks, shuffled in memory, and kept until
     they are used: each is delivered once a pass, whatever it serves for.
@@ -41,23 +41,29 @@ class Minibatches:
         views: Views,
         size: int,
         normaliser: int | None,
-        passes: float,
+        steps: int,
         rng: np.random.Generator,
         *,
         center: bool = True,
         scale: bool = False,
         ridge: tuple[Ridge, Ridge] = ("auto", "auto"),
+        passes: float = 0.0,
     ) -> None:
         self.views, self.size, self.normaliser, self.rng = views, size, normaliser, rng
         self.center, self.scale, self.ridge = center, scale, ridge
-        self.rows = max(1, int(passes * views.n_samples / size)) * size
-        # What is left over when minibatches are cut is read all the same: means are those of all rows.
+        self.rows = steps * size
+        # What is left over when passes are cut into minibatches is read all the same, for its moments.
         self.reach = max(self.rows, int(passes * views.n_samples))
-        self.portion = min(max(2 * size, normaliser or 0, warm_up_rows(views)), views.n_samples)
+        self.portion = min(max(size, normaliser or 0, warm_up_rows(views)), views.n_samples)
         self._order = rng.permutation(views.n_samples)
         self._drawn, self._used, self._position = 0, 0, 0
         self._buffer, self.moments = self._drawn_rows()
         self.peaks = self._peaks(self._buffer)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the moments are those of all rows."""
+        return self._drawn >= self.views.n_samples
 
     def warm_up(self) -> Covariance:
         """The rows at hand before the first step."""
@@ -68,8 +74,15 @@ class Minibatches:
         end = self._buffer.n_samples
         return self._covariance(self._slice(max(0, end - self.portion), end))
 
+    def halves(self) -> tuple[Covariance, Covariance]:
+        """The rows of `at_hand` in two parts."""
+        end = self._buffer.n_samples
+        start = max(0, end - self.portion)
+        middle = (start + end) // 2
+        return self._covariance(self._slice(start, middle)), self._covariance(self._slice(middle, end))
+
     def __iter__(self) -> Iterator[Minibatch]:
-        """Minibatches until the passes are used up."""
+        """Minibatches, as many as asked for."""
         while self._used < self.rows:
             self._fill()
             rows = self._slice(self._position, self._position + self.size)
@@ -77,7 +90,7 @@ class Minibatches:
             self._used += self.size
             batch = self._covariance(rows)
             normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
-            share = self._used / self.rows
+            share = (self._used - self.size) / self.rows
             yield Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share)
 
     def _fill(self) -> None:
@@ -118,11 +131,13 @@ class Minibatches:
         peaks = np.zeros(drawn.n_features_x), np.zeros(drawn.n_features_y)
         for start in range(0, drawn.n_samples, self.size):
             found = moments(_rows(drawn, slice(start, start + self.size)))
+            # A shorter rest counts as if it were filled up with means.
+            part = found.n / self.size
             for peak, mean, var, center in (
                 (peaks[0], found.mean_x, found.var_x, self.moments.mean_x),
                 (peaks[1], found.mean_y, found.var_y, self.moments.mean_y),
             ):
-                np.maximum(peak, var + (mean - center) ** 2, out=peak)
+                np.maximum(peak, part * (var + (mean - center) ** 2), out=peak)
         return peaks
 
     def _ahead(self) -> Covariance:
@@ -139,7 +154,7 @@ class Minibatches:
         return _rows(self._buffer, slice(start, stop))
 
     def _covariance(self, rows: ArrayViews) -> Covariance:
-        return Covariance(rows, self.moments, self.units())
+        return Covariance(rows, self.moments, self.units(), dtype=working_dtype(rows, self.moments))
 
     def units(self, m: Moments | None = None) -> Units:
         """Units of the data themselves, so that running statistics change no coordinates.

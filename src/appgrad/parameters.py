@@ -37,7 +37,7 @@ def _options(params: dict[str, Any]) -> Options:
     return Options(
         solver=params["solver"],
         tol=float(params["tol"]),
-        limits=Limits(*(params[f"max_{name}"] for name in ("iter", "passes", "seconds", "flops"))),
+        limits=Limits(*(_budget(params[f"max_{name}"]) for name in ("iter", "passes", "seconds", "flops"))),
         oversampling=None if isinstance(oversampling, str) else int(oversampling),
         preconditioner=params["preconditioner"],
         step_size=None if isinstance(step, str) else float(step),
@@ -45,6 +45,13 @@ def _options(params: dict[str, Any]) -> Options:
         normaliser=normaliser if isinstance(normaliser, str) else int(normaliser),
         dense=params["covariance"] == "dense",
     )
+
+
+def _budget(value: Any) -> Any:
+    """A budget as a Python number; infinite ones are none."""
+    if value is None or float(value) == np.inf:
+        return None
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _number(

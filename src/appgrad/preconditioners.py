@@ -27,13 +27,15 @@ class Side(NamedTuple):
     """The inverse of M = D^-1 (V diag(values) V' + tail (I - V V')) D^-1 for one view.
 
     `d` are one over standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
-    damps: a direction the warm-up rows have not shown counts as one of the weakest they have.
+    damps: a direction the warm-up rows have not shown counts as one of the weakest they have. `shield` is
+    part of d, kept for when the rest of it is renewed.
     """
 
     d: Array
     V: Array
     values: Array
     tail: float
+    shield: Array | float = 1.0
 
     def root(self, A: Array) -> Array:
         """K A, K = V diag(values)^-1/2 V' + tail^-1/2 (I - V V'), so that M^-1 = D K K D."""
@@ -62,6 +64,10 @@ class Preconditioner(NamedTuple):
         A, B = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
         return A if self.x is None else self.x.d[:, None] * A, B if self.y is None else self.y.d[:, None] * B
 
+    def flops(self, c: int) -> float:
+        """Multiplications and additions for c columns."""
+        return float(sum(4 * side.V.size * c for side in self if side is not None))
+
     def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
         """Both gradients in better coordinates: M^-1 G."""
         return Gx if self.x is None else self.x.solve(Gx), Gy if self.y is None else self.y.solve(Gy)
@@ -84,9 +90,20 @@ def damped(variances: Array, peaks: Array) -> Side:
     return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
+def shielded(side: Side) -> Side:
+    """A side that lifts no column above its own variance on account of directions it has no part in.
+
+    The tail is the level of combinations of columns. A rare column is no combination: outside V, a low tail
+    would undo its damping.
+    """
+    part = np.einsum("ij,ij->i", side.V, side.V)
+    shield = np.where(part < 0.01, min(1.0, np.sqrt(side.tail)), 1.0)
+    return side._replace(d=side.d * shield, shield=shield) if side.V.shape[1] else side
+
+
 def trace(side: Side, variances: Array) -> float:
     """The trace of M^-1 S, from the diagonal of S."""
-    total = float(np.sum(variances * side.d**2))
+    total = float(np.sum(variances * side.d * side.d))
     return float(side.V.shape[1] + max(0.0, total - float(np.sum(side.values))) / side.tail)
 
 
@@ -105,17 +122,20 @@ def low_rank(
     stay sparse. The first direction left out gives the level of the tail.
     """
     x, y = _sides(M)
-    r = min(DIRECTIONS, sample.moments.n // 4, min(len(x.d), len(y.d)) // 2)
-    if r < 1:
-        return M
-    A, B = (rng.standard_normal((len(side.d), min(r + 11, len(side.d)))) for side in (x, y))
+    n = sample.n if isinstance(sample, Covariance) else sample.moments.n
+    most = [min(DIRECTIONS, n // 4, len(side.d) // 2) for side in (x, y)]
+    A, B = (
+        rng.standard_normal((len(side.d), min(r + 11, len(side.d))))
+        for side, r in zip((x, y), most, strict=True)
+    )
     for _ in range(4):
         A, B = (np.linalg.qr(C)[0] for C in _scaled_squares(sample, x, y, A, B))
     found = _scaled_squares(sample, x, y, A, B)
     sides = []
-    for side, C, SC in ((x, A, found[0]), (y, B, found[1])):
+    for side, r, C, SC in zip((x, y), most, (A, B), found, strict=True):
         values, P = np.linalg.eigh((C.T @ SC + SC.T @ C) / 2)
         values, P = values[::-1], P[:, ::-1]
+        # Within sqrt(rounding) of the largest, a direction is noise.
         keep = int(np.count_nonzero(values[:r] > 1e-6 * values[0])) if values[0] > 0 else 0
         if keep < 1 or keep >= len(values):
             sides.append(side)

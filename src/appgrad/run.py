@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -9,15 +10,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from .covariance import Covariance, DenseCovariance, Ridge, units
-from .minibatches import Minibatches
-from .moments import moments, second_moments
-from .preconditioners import Preconditioner, damped, jacobi, largest, low_rank, trace, warm_up_rows
-from .solve import Limits, Operator, Problem, Products, Progress, Report, Solution, canonical, iterate
+from .covariance import Covariance, DenseCovariance, Ridge, units, working_dtype
+from .linalg import captured, whitening
+from .minibatches import Minibatch, Minibatches
+from .moments import Moments, moments, second_moments
+from .preconditioners import (
+    Preconditioner,
+    damped,
+    jacobi,
+    largest,
+    low_rank,
+    shielded,
+    trace,
+    warm_up_rows,
+)
+from .solve import (
+    Limits,
+    Operator,
+    Problem,
+    Progress,
+    Report,
+    Solution,
+    Solver,
+    canonical,
+    iterate,
+    require_rank,
+)
 from .solvers.als import ALS
-from .solvers.appgrad import AppGrad
+from .solvers.appgrad import AppGrad, small_flops
 from .solvers.stochastic import Stochastic
-from .views import Array, CountedViews, Views, gathered
+from .views import CountedViews, Views, gathered
 
 ITERATIVE = ("als", "appgrad", "stochastic")
 # Unless asked otherwise: iterations of the batch solvers, passes and steps of the stochastic one.
@@ -25,6 +47,7 @@ ITERATIONS, PASSES, STEPS = 1000, 5, 300
 # Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
 # plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
 MOMENTUM, STEP = 0.95, 1.5
+# The paper oversamples by 5 (section 4.1).
 OVERSAMPLING = 5
 
 
@@ -42,6 +65,16 @@ class Options(NamedTuple):
     dense: bool = False
 
 
+class Plan(NamedTuple):
+    """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends."""
+
+    solver: Solver
+    covs: Iterator[Any]
+    width: int
+    finish: Callable[[Report, str | None], Solution]
+    limits: Limits
+
+
 def run(
     views: CountedViews,
     problem: Problem,
@@ -52,46 +85,62 @@ def run(
     callback: Callable[[Progress], Any] | None = None,
 ) -> Iterator[Progress]:
     """Progress after each iteration of the solver asked for, until it ends."""
-    prepare = _stochastic if options.solver == "stochastic" else _batch
-    solver, covs, width, finish, limits = prepare(views, problem, options, rng)
+    start = time.perf_counter() if start is None else start
+    if options.solver == "stochastic":
+        plan = _stochastic(views, problem, options, rng, start)
+    else:
+        plan = _batch(views, problem, options, rng)
     yield from iterate(
-        solver,
-        covs,
-        width,
+        plan.solver,
+        plan.covs,
+        plan.width,
         rng,
-        finish=finish,
-        limits=limits,
+        finish=plan.finish,
+        limits=plan.limits,
         passes=lambda: views.passes,
         start=start,
         callback=callback,
     )
 
 
-def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Any:
+def uses_matrices(views: Views, options: Options) -> bool:
+    """Whether a run gathers p x p matrices: because it is asked to, or for ALS where they are small."""
+    p = views.n_features_x + views.n_features_y
+    # The matrices, their factors and work space are some eight of them.
+    small = 8 * 8 * p**2 <= get_config()["working_memory"] * 2**20
+    return options.dense or (options.solver == "als" and small)
+
+
+def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Plan:
     """ALS or AppGrad on all rows, or on p x p matrices gathered from them."""
     k, center, scale, ridge = problem
     limits = options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
+    matrices = uses_matrices(views, options)
     kind = _kind(options.preconditioner, views)
-    _require_passes(views, options, kind)
-    p = views.n_features_x + views.n_features_y
-    small = 8 * p**2 <= get_config()["working_memory"] * 2**20
+    _require_passes(views, options, kind, matrices)
     cov: Operator
-    if options.dense or (options.solver == "als" and small):
+    if matrices:
         second = second_moments(views, center)
-        m = second.moments(views.n_features_x)
-        cov = DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
+        cov = DenseCovariance(
+            second, units(second.moments(views.n_features_x), views.dtype, scale=scale, ridge=ridge)
+        )
     else:
         m = moments(views, center)
-        cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge))
+        u = units(m, views.dtype, scale=scale, ridge=ridge)
+        cov = Covariance(views, m, u, dtype=working_dtype(views, m))
+    width = _width(options, k, views, views.n_samples)
+    exact = options.solver == "als" and isinstance(cov, DenseCovariance)
     M = Preconditioner() if kind is None else jacobi(cov)
-    if kind == "lowrank":
-        M = low_rank(_sample(views, cov, rng), M, rng)
-    width = _width(options, k, views.n_features_x, views.n_features_y, m.n)
+    if kind == "lowrank" and not exact:
+        M = low_rank(cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng), M, rng)
     solver: ALS | AppGrad
     if options.solver == "als":
-        solver = ALS(k, M, tol=options.tol)
+        factors = None
+        if isinstance(cov, DenseCovariance):
+            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
+        solver = ALS(k, M, factors, tol=options.tol)
     else:
         auto = options.step_size is None
         eta = _steps(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
@@ -99,92 +148,112 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
             eta = STEP * eta[0], STEP * eta[1]
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
 
-    def finish(report: Report) -> Solution:
+    def finish(report: Report, stopped: str | None) -> Solution:
         assert report.products is not None
-        return canonical(cov, report.A, report.B, k, _without_ridge(cov, report, report.products))
+        xx, xy, yx, yy = report.products
+        A, B, u = report.A, report.B, cov.units
+        plain = xx - u.ridge_x[:, None] * A, xy, yx, yy - u.ridge_y[:, None] * B
+        try:
+            return canonical(cov, A, B, k, plain)
+        except ValueError:
+            # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
+            extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
+            A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
+            A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
+            plain = cov.products(A, B, ridge=False)
+            # The ridge hides what the data lack.
+            ranks = (
+                whitening((G + G.T) / 2, np.zeros(len(G)), 1e-9).rank
+                for G in (A.T @ plain[0], B.T @ plain[3])
+            )
+            require_rank(k, *ranks)
+            return canonical(cov, A, B, k, plain)
 
-    return solver, repeat(cov), width, finish, limits
+    return Plan(solver, repeat(cov), width, finish, limits)
 
 
-def _stochastic(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Any:
+def _stochastic(
+    views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+) -> Plan:
     """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
     k, center, scale, ridge = problem
-    n, size = views.n_samples, options.batch_size
-    if size > n:
-        raise ValueError(
-            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
-        )
-    if options.dense:
-        raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
-    sampled = size if options.normaliser == "batch" else n
-    width = _width(options, k, views.n_features_x, views.n_features_y, sampled)
-    rows = None if options.normaliser == "batch" else 10 * width
-    if isinstance(options.normaliser, int):
-        rows = options.normaliser
-    found = size if rows is None else rows
-    if found < width:
-        name = f"batch_size={size}" if rows is None else f"normaliser={rows}"
-        raise ValueError(
-            f"{name} rows cannot normalise {width} columns (n_components={k} and oversampling): "
-            f"use at least {width}"
-        )
-    rows = None if rows is None else min(rows, n)
-    limits = options.limits
-    passes = _training_passes(limits, n, size)
+    n, size, limits = views.n_samples, options.batch_size, options.limits
+    width, rows = _normaliser(views, options, k)
+    passes, steps = _schedule(limits, views, size, width, rows)
     pair: tuple[Ridge, Ridge] = ridge if isinstance(ridge, tuple) else (ridge, ridge)
-    batches = Minibatches(views, size, rows, passes, rng, center=center, scale=scale, ridge=pair)
-    warm = batches.warm_up()
-    kind = _kind(options.preconditioner, views)
-    M = Preconditioner()
-    m = warm.moments
-    if kind is not None:
-        M = Preconditioner(*(damped(v, s) for v, s in zip((m.var_x, m.var_y), batches.peaks, strict=True)))
-    if kind == "lowrank":
-        M = low_rank(warm, M, rng)
-    noise = _noise(M, m.var_x, m.var_y, size) if options.step_size is None else (0.0, 0.0)
-    eta = _steps(options, lambda: largest(warm, M, rng), kind is not None, noise)
-    solver = Stochastic(k, eta, M, adaptive=options.step_size is None)
-
-    def finish(report: Report) -> Solution:
-        last = limits.passes is None or views.passes + 1 <= limits.passes
-        if last and limits.seconds is None:
-            all_rows = batches if views.passes >= 1 else None
-            m = moments(views, center) if all_rows is None else batches.moments
-            return canonical(Covariance(views, m, batches.units(m)), report.A, report.B, k)
-        rows_at_hand = batches.at_hand()
-        # A quarter of the rows at a time is better than all of them along the way.
-        if report.products is None or report.grams is None or 4 * rows_at_hand.n >= n:
-            return canonical(rows_at_hand, report.A, report.B, k)
-        products = _consistent(report.A, report.B, report.products, report.grams)
-        return canonical(rows_at_hand, report.A, report.B, k, _without_ridge(rows_at_hand, report, products))
-
-    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
-    return solver, iter(batches), width, finish, limits._replace(passes=None)
-
-
-def _without_ridge(cov: Operator, report: Report, products: Products) -> Products:
-    xx, xy, yx, yy = products
-    u = cov.units
-    return xx - u.ridge_x[:, None] * report.A, xy, yx, yy - u.ridge_y[:, None] * report.B
-
-
-def _consistent(A: Array, B: Array, products: Products, grams: tuple[Array, Array, Array]) -> Products:
-    """Products moved within their own span so that A'xx, A'xy and B'yy are the Gram matrices given."""
-    xx, xy, yx, yy = products
-    Gx, Gxy, Gy = grams
-    lift_x, lift_y = (SC @ np.linalg.pinv(C.T @ SC) for C, SC in ((A, xx), (B, yy)))
-    return (
-        lift_x @ ((Gx + Gx.T) / 2),
-        xy + lift_x @ (Gxy - A.T @ xy),
-        yx + lift_y @ (Gxy.T - B.T @ yx),
-        lift_y @ ((Gy + Gy.T) / 2),
+    batches = Minibatches(
+        views, size, rows, steps, rng, center=center, scale=scale, ridge=pair, passes=passes
     )
+    warm = batches.warm_up()
+    m = warm.moments
+    # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
+    kind = _kind(options.preconditioner, views) or ("jacobi" if scale else None)
+    M = Preconditioner()
+    if kind is not None:
+        M = Preconditioner(damped(m.var_x, batches.peaks[0]), damped(m.var_y, batches.peaks[1]))
+    if kind == "lowrank":
+        M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
+    noise = _noise(M, m, size) if options.step_size is None else (0.0, 0.0)
+    eta = _steps(options, lambda: largest(warm, M, rng), kind is not None, noise)
+
+    def finish(report: Report, stopped: str | None) -> Solution:
+        at_hand = batches.at_hand()
+        if batches.complete and at_hand.n == n:
+            return canonical(at_hand, report.A, report.B, k)
+        wanted = 1 if batches.complete else 2
+        allowed = limits.passes is None or views.passes + wanted <= limits.passes
+        if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
+            return _estimated(batches, report, k)
+        m = batches.moments if batches.complete else moments(views, center)
+        cov = Covariance(views, m, batches.units(m), dtype=working_dtype(views, m))
+        return canonical(cov, report.A, report.B, k)
+
+    solver = Stochastic(k, eta, M, adaptive=options.step_size is None)
+    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
+    return Plan(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
+
+
+def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
+    """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
+
+    The best pairs are found on one half of these rows and correlated on the other, and the other way round.
+    """
+    at_hand, halves = batches.at_hand(), batches.halves()
+    A, B = report.A, report.B
+    if report.grams is not None:
+        # Which k of the columns are best is known from more rows than are at hand.
+        Nx, Ny, _ = captured(*report.grams, k)
+        P, _, Qt = np.linalg.svd(Nx.T @ report.grams[1] @ Ny)
+        A, B = A @ (Nx @ P[:, :k]), B @ (Ny @ Qt[:k].T)
+    solution = canonical(at_hand, A, B, k)
+    if halves[0].n <= 2 * A.shape[1]:
+        return solution
+    found = []
+    for here, there in (halves, halves[::-1]):
+        try:
+            pairs = canonical(here, A, B, k)
+        except ValueError:
+            return solution
+        Gx, Gxy, Gy = there.grams(pairs.x_weights, pairs.y_weights)
+        spread = np.sqrt(np.diag(Gx) * np.diag(Gy))
+        found.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
+    rho = np.clip(np.sort(np.mean(found, axis=0))[::-1], 0.0, 1.0)
+    return solution._replace(correlations=rho, training_correlations=rho)
+
+
+def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
+    """Minibatches whose share of the run is that of the time, where this is shorter than the rows."""
+    for batch in batches:
+        if limits.seconds is not None:
+            spent = (time.perf_counter() - start) / limits.seconds
+            batch = batch._replace(share=min(1.0, max(batch.share, spent)))
+        yield batch
 
 
 def _kind(asked: str | None, views: Views) -> str | None:
-    """ "auto": low-rank where rows are full, the diagonal where most entries are zero.
+    """Which preconditioner: "auto" is low-rank where rows are full, the diagonal where most entries are zero.
 
-    Sparse columns hardly share directions, and a product with fifty dense ones would cost more than the data.
+    Sparse columns hardly share directions, and a product with eighty dense ones costs more than the data.
     """
     if asked != "auto":
         return asked
@@ -195,14 +264,59 @@ def _kind(asked: str | None, views: Views) -> str | None:
 def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:
     """The covariance of some random rows, in memory, with the means of all."""
     rows = np.sort(rng.permutation(views.n_samples)[: warm_up_rows(views)])
-    return Covariance(gathered(views.take(rows)), cov.moments, cov.units)
+    return Covariance(gathered(views.take(rows)), cov.moments, cov.units, dtype=cov.dtype)
 
 
-def _width(options: Options, k: int, p1: int, p2: int, rows: int) -> int:
+def _width(options: Options, k: int, views: Views, rows: int) -> int:
     """Columns of the bases: components and oversampling, no more than can be told apart."""
+    p1, p2 = views.n_features_x, views.n_features_y
     if options.oversampling is not None:
         return min(k + options.oversampling, p1, p2)
     return max(k, min(k + OVERSAMPLING, p1, p2, rows - 1))
+
+
+def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
+    """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
+    n, size, asked = views.n_samples, options.batch_size, options.normaliser
+    if size > n:
+        raise ValueError(
+            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
+        )
+    if options.dense:
+        raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
+    sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
+    width = _width(options, k, views, sampled)
+    if sampled < width:
+        name = f"batch_size={size}" if asked == "batch" else f"normaliser={asked}"
+        raise ValueError(
+            f"{name} rows cannot normalise {width} columns (n_components={k} and oversampling): "
+            f"use at least {width}"
+        )
+    if asked == "batch":
+        return width, None
+    return width, min(n, asked if isinstance(asked, int) else 10 * width)
+
+
+def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
+    """Passes and steps of minibatches: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
+    n = views.n_samples
+    steps = []
+    passes = max(PASSES, STEPS * size / n)
+    if limits.passes is not None:
+        # None is needed where all rows stay in memory.
+        last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0
+        passes = limits.passes - last
+    if limits.passes is not None or limits.iterations is None:
+        steps.append(int(passes * n / size + 1e-9))
+    if limits.iterations is not None:
+        steps.append(limits.iterations)
+    if limits.flops is not None:
+        p = views.n_features_x + views.n_features_y
+        one = 2 * width * views.entries * (3 * size + (rows or size)) + small_flops(p, width)
+        # Three trials for a quarter of the run are half as much again.
+        steps.append(int(limits.flops / one / 1.5))
+    found = max(1, min(steps))
+    return min(passes, found * size / n) if found < steps[0] else passes, found
 
 
 def _steps(
@@ -220,22 +334,26 @@ def _steps(
     found = (bound + extra for bound, extra in zip(bounds(), noise, strict=True))
     eta1, eta2 = (1 / bound if bound > 0 else 1.0 for bound in found)
     factor = 1.0 if options.step_size is None else options.step_size
-    return factor * eta1, factor * eta2
+    largest_float = float(np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        return min(factor * eta1, largest_float), min(factor * eta2, largest_float)
 
 
-def _noise(M: Preconditioner, var_x: Any, var_y: Any, size: int) -> tuple[float, float]:
+def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:
     """What a minibatch adds to the largest eigenvalue: the trace of M^-1 S over its rows."""
     if M.x is None or M.y is None:
-        return float(np.sum(var_x)) / size, float(np.sum(var_y)) / size
-    return trace(M.x, var_x) / size, trace(M.y, var_y) / size
+        return float(np.sum(m.var_x)) / size, float(np.sum(m.var_y)) / size
+    return trace(M.x, m.var_x) / size, trace(M.y, m.var_y) / size
 
 
-def _require_passes(views: Views, options: Options, kind: str | None) -> None:
+def _require_passes(views: Views, options: Options, kind: str | None, matrices: bool) -> None:
     """Raise where the passes allowed do not suffice for moments, preconditioner, step and first iterate."""
     limits = options.limits
-    least = 3 + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
-    if options.solver == "appgrad" and (kind is not None or options.step_size is None):
-        least += _spare_passes(limits)
+    least = 1.0
+    if not matrices:
+        least = 3 + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
+        if options.solver == "appgrad" and (kind is not None or options.step_size is None):
+            least += _spare_passes(limits)
     if limits.passes is not None and limits.passes < least:
         raise ValueError(
             f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which reads the rows "
@@ -246,16 +364,3 @@ def _require_passes(views: Views, options: Options, kind: str | None) -> None:
 def _spare_passes(limits: Limits) -> int:
     """Passes for the length of the step: three, or fewer where passes are scarce."""
     return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))
-
-
-def _training_passes(limits: Limits, n: int, size: int) -> float:
-    """Passes of minibatches: what the budgets allow, less one for the last Rayleigh-Ritz if there are two."""
-    if limits.passes is not None:
-        passes = limits.passes - 1 if limits.passes >= 2 else limits.passes
-    elif limits.iterations is not None:
-        passes = limits.iterations * size / n
-    else:
-        passes = max(PASSES, STEPS * size / n)
-    if limits.iterations is not None:
-        passes = min(passes, limits.iterations * size / n)
-    return float(passes)

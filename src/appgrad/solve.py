@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance, Ridge
-from .linalg import EPS, leading_svd, whitening
+from .linalg import leading_svd, whitening
 from .views import Array
 
 Operator = Covariance | DenseCovariance
@@ -122,7 +122,7 @@ def iterate(
     k: int,
     rng: np.random.Generator,
     *,
-    finish: Callable[[Report], Solution],
+    finish: Callable[[Report, str | None], Solution],
     limits: Limits,
     passes: Callable[[], float],
     start: float | None = None,
@@ -131,8 +131,8 @@ def iterate(
     """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
-    The state with the most correlation captured is kept; `finish` makes a solution of it. The last
-    progress says in `stopped` why the run ended: "converged", the budget's name, "data" or "callback".
+    The state with the most correlation captured is kept; `finish` makes a solution of it, and is told why
+    the run has ended, None while it goes on: "converged", the budget's name, "data" or "callback".
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
@@ -152,7 +152,7 @@ def iterate(
             spent.seconds or 0.0,
             flops,
             best.tcc,
-            partial(finish, best),
+            partial(finish, best, None),
             event=report.event,
         )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
@@ -162,7 +162,7 @@ def iterate(
         if stopped is None:
             cov = next(covs, None)
             stopped = "data" if cov is None else None
-        yield progress._replace(stopped=stopped)
+        yield progress._replace(stopped=stopped, solution=partial(finish, best, stopped))
         if stopped is not None:
             return
 
@@ -185,7 +185,7 @@ def canonical(
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     ridge_x, ridge_y = cov.units.ridge_x[:, None] * A, cov.units.ridge_y[:, None] * B
     grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
-    precision = max(EPS, float(np.finfo(cov.dtype).eps))
+    precision = float(np.finfo(cov.dtype).eps)
     wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in grams)
     found = min(wx.shape[1], wy.shape[1])
     if k is not None:

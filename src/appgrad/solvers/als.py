@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..covariance import DenseCovariance
-from ..linalg import EPS, captured, whitening
+from ..linalg import captured
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report
 from ..views import Array
@@ -16,13 +15,12 @@ from .appgrad import require_comparable, small_flops
 
 
 class State(NamedTuple):
-    """Normalised bases and their products; the factors W, W'SW = I, where these are at hand."""
+    """Normalised bases, their products, and the correlations between them: phi'Sxy psi = P diag(rho) Q'."""
 
     phi: Array
     psi: Array
     products: Products
-    rotations: tuple[Array, Array, Array]
-    factors: tuple[Array, Array] | None
+    pairing: tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -31,69 +29,69 @@ class ALS:
 
         phi <- Sx^-1 Sxy psi,  phi <- phi (phi'Sx phi)^-1/2     psi <- Sy^-1 Syx phi, likewise
 
-    Exact solves where the covariances are at hand as p x p matrices; otherwise `inner` iterations of
+    Exact solves where factors W are given, W W' = S^-1; otherwise `inner` iterations of
     preconditioned conjugate gradients at most, one pass each, started at the last solution: early on, solving
     to more than a tenth (`inner_tol`) of what is missing would be wasted.
     """
 
     n_components: int
     preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    factors: tuple[Array, Array] | None = None
     inner: int = 10
     inner_tol: float = 0.1
     tol: float = 1e-4
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
-        factors = None
-        if isinstance(cov, DenseCovariance):
-            u = cov.units
-            factors = whitening(cov.Sx, u.ridge_x).W, whitening(cov.Sy, u.ridge_y).W
         p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
-        start, _ = self._measured(cov, phi, psi, factors, 0.0)
+        start, _ = self._measured(cov, phi, psi, 0.0)
         # psi from phi: two independent draws would alternate for ever, each with the other's successor, and
         # where correlations coincide they would end in different subspaces.
         _, psi, flops = self._regressed(start, cov)
-        return self._measured(cov, start.phi, psi, factors, flops + cov.flops(k))
+        return self._measured(cov, start.phi, psi, flops + cov.flops(k))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
-        return self._measured(cov, phi, psi, state.factors, flops)
+        return self._measured(cov, phi, psi, flops)
 
     def _regressed(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
         """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
-        if state.factors is None:
+        if self.factors is None:
             return self._conjugate_gradients(state, cov)
-        (Wx, Wy), (_, xy, yx, _) = state.factors, state.products
-        return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 2 * cov.flops(xy.shape[1])
+        (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
+        return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _measured(
-        self, cov: Operator, phi: Array, psi: Array, factors: tuple[Array, Array] | None, flops: float
-    ) -> tuple[State, Report]:
+    def _measured(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
             require_comparable(phi.T @ xx, psi.T @ yy)
-        eps = max(EPS, float(np.finfo(cov.dtype).eps))
+        eps = float(np.finfo(cov.dtype).eps)
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components, eps)
         phi, psi = phi @ Nx, psi @ Ny
         products = xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny
         P, rho, Qt = np.linalg.svd(phi.T @ products[1])
         c = phi.shape[1]
         flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
-        residuals = self._residuals(cov, products, P, rho, Qt.T)
+        residuals = self._residuals(products, P, rho, Qt.T)
         converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
-        state = State(phi, psi, products, (P, rho, Qt.T), factors)
+        state = State(phi, psi, products, (P, rho, Qt.T))
         return state, Report(phi, psi, tcc, flops, converged, products)
 
-    def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
-        """Relative residuals of the canonical equations for the pairs phi P, psi Q, as in `solution`."""
+    def _residuals(self, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+        """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
+
+        In the norm of S^-1 where its factors are given, of the preconditioner otherwise.
+        """
         xx, xy, yx, yy = products
-        parts = []
-        for r, d in zip((xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho), cov.diagonal(), strict=True):
-            safe = np.where(d > 0, d, np.inf)
-            parts.append(np.sum((r / np.sqrt(safe)[:, None]) ** 2, axis=0))
-        return np.asarray(np.sqrt((parts[0] + parts[1]) / 2))
+        rx, ry = xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho
+        if self.factors is not None:
+            squares = sum(np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
+        else:
+            Zx, Zy = self.preconditioner(rx, ry)
+            squares = _dots(rx, Zx) + _dots(ry, Zy)
+        return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(rho[0], np.finfo(np.float64).tiny))
 
     def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
@@ -101,7 +99,7 @@ class ALS:
         Started at phi and psi times what regression would make of them; each column has its own lengths.
         """
         xx, xy, yx, yy = state.products
-        P, rho, Q = state.rotations
+        P, rho, Q = state.pairing
         # phi P and psi Q are paired with correlations rho: psi regressed on X is phi P diag(rho) Q'.
         to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T
         A, B = state.phi @ to_x, state.psi @ to_y

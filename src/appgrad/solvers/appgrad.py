@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import EPS, captured, inverse_root
+from ..linalg import captured, inverse_root
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report
 from ..views import Array
@@ -28,6 +28,7 @@ class State(NamedTuple):
     normalisers: tuple[Array, Array]
     size: float
     trail: tuple[float, ...]
+    sizes: tuple[float, ...]
     before: tuple[Array, Array]
     age: int = 0
     caution: float = 1.0
@@ -44,7 +45,7 @@ class AppGrad:
     With M the identity and momentum 0 this is the paper to the letter; rank 1 is the same with k = 1. The
     products of a state are carried in it: they measure it now and give the next gradient. `momentum` is
     the largest multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when
-    an iteration captures less than each of the last few (O'Donoghue & Candes 2015).
+    an iteration captures less than each of the last few (as O'Donoghue & Candes 2015 do for Nesterov's).
     """
 
     n_components: int
@@ -64,20 +65,18 @@ class AppGrad:
         eps = float(np.finfo(cov.dtype).eps)
         Nx, Ny = inverse_root(Gx, eps), inverse_root(Gy, eps)
         Nx = Nx @ in_phase(Nx.T @ (phi.T @ xy) @ Ny)
-        gx, gy = self.preconditioner(xy @ Ny, yx @ Nx)
-        (eta1, eta2), caution, flops = self.step_size, 1.0, 0.0
-        while True:
-            with np.errstate(over="ignore", invalid="ignore"):
-                state, report = self._measured(cov, caution * eta1 * gx, caution * eta2 * gy)
-            flops += report.flops
-            if not np.isnan(report.tcc):
-                event = None if caution == 1 else f"step cut to {caution:.3g} of its size: the start ran away"
-                return state._replace(caution=caution), report._replace(flops=2 * flops, event=event)
-            caution /= 1024
+        # Of the first iterate only the directions mean anything: it is no longer than a fixed point.
+        (ux, length_x), (uy, length_y) = (unit(G) for G in self.preconditioner(xy @ Ny, yx @ Nx))
+        products = cov.products(ux, uy)
+        a = contained(self.step_size[0] * length_x, ux.T @ products[0])
+        b = contained(self.step_size[1] * length_y, uy.T @ products[3])
+        xx, xy, yx, yy = products
+        state, report = self._measured(cov, a * ux, b * uy, (a * xx, b * xy, a * yx, b * yy))
+        return state, report._replace(flops=report.flops + cov.flops(k))
 
     def start(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
         """A state at given variables, such as a fixed point."""
-        return self._measured(cov, phi_t, psi_t)
+        return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One iteration; where it runs away, the last state again with half the step."""
@@ -89,36 +88,37 @@ class AppGrad:
                 beta = min(self.momentum, state.age / (state.age + 3))
                 phi_t += beta * (state.phi_t - state.before[0])
                 psi_t += beta * (state.psi_t - state.before[1])
-            new, report = self._measured(cov, phi_t, psi_t)
+            new, report = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
         good = state.good or state
-        lost = not new.size <= RUNAWAY or (new.size > CALM and report.tcc < COLLAPSE * good.trail[-1])
-        if lost:
-            caution = state.caution / 2
+        if is_lost(new.size, report.tcc, good.trail[-1]):
+            caution = state.caution / cut(new.size, good.size)
             event = f"step cut to {caution:.3g} of its size: the iterate ran away"
             last = Report(good.phi_t, good.psi_t, good.trail[-1], report.flops, False, good.products)
             return good._replace(caution=caution, good=good), last._replace(event=event)
         trail = (*state.trail, report.tcc)[-WINDOW - 1 :]
+        sizes = (*state.sizes, new.size)[-WINDOW - 1 :]
         if new.size <= CALM:
-            good = new._replace(trail=trail)
+            good = new._replace(trail=trail, sizes=sizes)
         age = state.age + 1 if report.tcc >= min(state.trail) else 0
         before = state.phi_t, state.psi_t
-        new = new._replace(before=before, age=age, caution=state.caution, trail=trail, good=good)
-        return new, report._replace(converged=settled(trail, self.tol))
+        new = new._replace(before=before, age=age, caution=state.caution, trail=trail, sizes=sizes, good=good)
+        # A step that is too short gains nothing either, but phi_t still grows.
+        converged = settled(trail, self.tol) and settled(sizes, 10 * self.tol)
+        return new, report._replace(converged=converged)
 
-    def _measured(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
-        """The state at phi_t and psi_t: products, normalisers and the correlation they capture."""
-        products = cov.products(phi_t, psi_t)
+    def _measured(
+        self, cov: Operator, phi_t: Array, psi_t: Array, products: Products
+    ) -> tuple[State, Report]:
+        """The state at phi_t and psi_t: normalisers and the correlation they capture."""
         xx, xy, _, yy = products
         Gx, Gxy, Gy = phi_t.T @ xx, phi_t.T @ xy, psi_t.T @ yy
         c = phi_t.shape[1]
-        flops = cov.flops(c) + small_flops(len(phi_t) + len(psi_t), c)
+        flops = cov.flops(c) + small_flops(len(phi_t) + len(psi_t), c) + self.preconditioner.flops(c)
         size = mean_square(Gx, Gy)
-        if not size <= RUNAWAY:
-            nothing = np.zeros((c, c)), np.zeros((c, c))
-            state = State(phi_t, psi_t, products, nothing, size, (np.nan,), (phi_t, psi_t))
-            return state, Report(phi_t, psi_t, np.nan, flops, False, products)
-        Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, max(EPS, float(np.finfo(cov.dtype).eps)))
-        state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (phi_t, psi_t))
+        Nx, Ny, tcc = np.zeros((c, c)), np.zeros((c, c)), np.nan
+        if size <= RUNAWAY:
+            Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, float(np.finfo(cov.dtype).eps))
+        state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (size,), (phi_t, psi_t))
         return state, Report(phi_t, psi_t, tcc, flops, False, products)
 
 
@@ -132,8 +132,8 @@ def require_comparable(Gx: Array, Gy: Array) -> None:
     """Raise where the Gram matrices of a random start overflow."""
     if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
         raise ValueError(
-            "the columns are too large or too different for plain gradient steps: "
-            "use scale=True or a preconditioner"
+            "the columns are too large or too different to be added up: rescale them, use scale=True, "
+            "or preconditioner='jacobi'"
         )
 
 
@@ -141,7 +141,7 @@ def in_phase(C: Array) -> Array:
     """The rotation Q of the first basis that makes Q'C symmetric and positive, for C = phi'Sxy psi.
 
     Both sides step at a time, each towards the other's last value: a pair that starts with a negative
-    correlation would change signs for ever. A rotated Gaussian draw is another one.
+    correlation would change signs for ever. The paper's start is free up to such a rotation.
     """
     P, _, Qt = np.linalg.svd(C)
     return np.asarray(P @ Qt)
@@ -153,8 +153,33 @@ def mean_square(Gx: Array, Gy: Array) -> float:
     return float(max(np.trace(Gx), np.trace(Gy)) / len(Gx)) if finite else np.inf
 
 
+def is_lost(size: float, tcc: float, good: float) -> bool:
+    """Whether an iterate has run away, or is on its way and captures much less than a good one did."""
+    return not size <= RUNAWAY or (size > CALM and tcc < COLLAPSE * good)
+
+
+def cut(size: float, good: float) -> float:
+    """What a step that made `good` into `size` is to be divided by: its overshoot, and 2 at least.
+
+    Too long a step multiplies mean squares by about (eta L)^2.
+    """
+    return max(2.0, float(np.sqrt(size / max(good, 1.0)))) if size < np.inf else 2.0**50
+
+
+def unit(G: Array) -> tuple[Array, float]:
+    """A gradient over its largest entry, and that entry."""
+    length = float(np.abs(G).max())
+    return (G / length, length) if length > 0 else (G, 0.0)
+
+
+def contained(length: float, G: Array) -> float:
+    """A length of at most `length` with which a direction of Gram matrix G has a mean square of at most 1."""
+    square = float(np.trace(G)) / len(G)
+    return min(length, 1 / np.sqrt(square)) if square > 0 else 0.0
+
+
 def settled(trail: tuple[float, ...], tol: float) -> bool:
-    """Whether captured correlation changed by less than `tol` a pass over the last iterations."""
+    """Whether something changed by less than `tol` a pass over the last iterations."""
     return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
 
 
