@@ -42,6 +42,15 @@ def test_scikit_learn_checks():
     assert len(passed) > 40
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["als", "appgrad", "stochastic"])
+def test_scikit_learn_checks_of_iterative_solvers(solver):
+    """A minibatch no larger than the smallest data the checks use, which is four rows."""
+    model = CCA(1, solver=solver, batch_size=4, random_state=0)
+    found = check_estimator(model, on_fail=None, on_skip=None)
+    assert not {r["check_name"]: r["exception"] for r in found if r["status"] == "failed"}
+
+
 def test_attributes(data):
     X, y = data
     model = CCA(3).fit(X, y)

@@ -100,8 +100,11 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
-    seconds: Annotated[float | None, typer.Option(min=0.0, help="Budget of an iterative solver.")] = None,
-    passes: Annotated[float | None, typer.Option(min=0.0, help="Budget of an iterative solver.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Time for an iterative solver.")] = None,
+    passes: Annotated[
+        float | None, typer.Option(help="Passes over the rows for an iterative solver.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Rows of a minibatch (stochastic).")] = 200,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out; start of iterative solvers.")
     ] = 0,
@@ -112,7 +115,13 @@ def fit(
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
     model = CCA(
-        k, solver=solver, ridge=_ridge(ridge), max_seconds=seconds, max_passes=passes, random_state=seed
+        k,
+        solver=solver,
+        ridge=_ridge(ridge),
+        max_seconds=seconds,
+        max_passes=passes,
+        batch_size=batch_size,
+        random_state=seed,
     )
     if output is not None:
         _require_output(output, x, y)

@@ -238,7 +238,7 @@ def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
         spread = np.sqrt(np.diag(Gx) * np.diag(Gy))
         found.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
     rho = np.clip(np.sort(np.mean(found, axis=0))[::-1], 0.0, 1.0)
-    return solution._replace(correlations=rho, training_correlations=rho)
+    return solution._replace(correlations=rho)
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
@@ -356,8 +356,8 @@ def _require_passes(views: Views, options: Options, kind: str | None, matrices: 
             least += _spare_passes(limits)
     if limits.passes is not None and limits.passes < least:
         raise ValueError(
-            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which reads the rows "
-            f"{int(np.ceil(least))} times before its first result: allow more, or use solver='stochastic'"
+            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which needs "
+            f"{int(np.ceil(least))} for its first result: allow more, or use solver='stochastic'"
         )
 
 

@@ -91,8 +91,9 @@ class AppGrad:
             new, report = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
         good = state.good or state
         if is_lost(new.size, report.tcc, good.trail[-1]):
-            caution = state.caution / cut(new.size, good.size)
-            event = f"step cut to {caution:.3g} of its size: the iterate ran away"
+            factor = cut(new.size, good.size)
+            caution = state.caution / factor
+            event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
             last = Report(good.phi_t, good.psi_t, good.trail[-1], report.flops, False, good.products)
             return good._replace(caution=caution, good=good), last._replace(event=event)
         trail = (*state.trail, report.tcc)[-WINDOW - 1 :]

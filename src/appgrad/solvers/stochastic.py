@@ -141,8 +141,9 @@ class Stochastic:
         tcc = captured(*grams, self.n_components)[2]
         if is_lost(size, tcc, trial.best):
             before = mean_square(trial.grams[0], trial.grams[2])
-            trial = trial._replace(multiple=trial.multiple / cut(size, before))
-            event = f"step cut to {trial.multiple:.3g} of its size: the iterate ran away"
+            factor = cut(size, before)
+            trial = trial._replace(multiple=trial.multiple / factor)
+            event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
             phi_t, psi_t = trial.good
             Gx, _, Gy = batch.normaliser.grams(phi_t, psi_t)
             normalisers = inverse_root(Gx), inverse_root(Gy)
