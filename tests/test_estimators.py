@@ -46,7 +46,7 @@ def test_scikit_learn_checks():
 @pytest.mark.parametrize("solver", ["als", "appgrad", "stochastic"])
 def test_scikit_learn_checks_of_iterative_solvers(solver):
     """A minibatch no larger than the smallest data the checks use, which is four rows."""
-    model = CCA(1, solver=solver, batch_size=4, random_state=0)
+    model = CCA(1, solver=solver, batch_size=4, max_iter=50, random_state=0)
     found = check_estimator(model, on_fail=None, on_skip=None)
     assert not {r["check_name"]: r["exception"] for r in found if r["status"] == "failed"}
 
