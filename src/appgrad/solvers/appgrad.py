@@ -79,7 +79,7 @@ class AppGrad:
         return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
-        """One iteration; where it runs away, the last state again with half the step."""
+        """One iteration; where it runs away, the last calm state and a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
         eta1, eta2 = (eta * state.caution for eta in self.step_size)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -149,7 +149,7 @@ def in_phase(C: Array) -> Array:
 
 
 def mean_square(Gx: Array, Gy: Array) -> float:
-    """The larger mean square of the scores of phi_t and psi_t; infinite or NaN where they overflow."""
+    """The larger mean square of the scores of phi_t and psi_t; infinite where they overflow."""
     finite = np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))
     return float(max(np.trace(Gx), np.trace(Gy)) / len(Gx)) if finite else np.inf
 
