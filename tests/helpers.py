@@ -19,6 +19,9 @@ ITERATIVE = {
     ),
     "appgrad": ({"solver": "appgrad", "tol": 1e-8}, 1e-4),
     "appgrad, jacobi": ({"solver": "appgrad", "tol": 1e-8, "preconditioner": "jacobi"}, 1e-4),
+    "lobpcg": ({"solver": "lobpcg", "tol": 1e-6}, 1e-5),
+    "lobpcg, jacobi": ({"solver": "lobpcg", "tol": 1e-6, "preconditioner": "jacobi"}, 1e-5),
+    "lobpcg, matrices": ({"solver": "lobpcg", "tol": 1e-6, "covariance": "dense"}, 1e-5),
     "stochastic": ({"solver": "stochastic", "max_passes": 30, "batch_size": 100}, 0.01),
     "stochastic, one pass": ({"solver": "stochastic", "max_passes": 1, "batch_size": 20}, 0.1),
 }

@@ -171,6 +171,8 @@ def test_reaches_the_exact_solution(solver, backend, seed, tmp_path):
     else:
         views = BACKENDS[backend](p.X, p.y, tmp_path)
     params, tolerance = ITERATIVE[solver]
+    # Single precision has a ridge of 1e-6.
+    tolerance += 1e-5 * (backend == "float32")
     model = fitted(views, None, **params)
     np.testing.assert_allclose(model.canonical_correlations_, naive.cca(p.X, p.y, 3)[0], atol=tolerance)
     assert model.solver_ == params["solver"]
@@ -244,7 +246,7 @@ def test_seeds_repeat_to_the_last_bit(solver, data):
     np.testing.assert_array_equal(first.x_weights_, second.x_weights_)
 
 
-@pytest.mark.parametrize("solver", ["als", "appgrad"])
+@pytest.mark.parametrize("solver", ["als", "appgrad", "lobpcg"])
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_invariance_to_units_and_swapping(solver, seed):
@@ -445,7 +447,7 @@ class Once(CountedViews):
         assert self.delivered.max() == 1
         return super().take(rows)
 
-    def blocks(self):
+    def blocks(self, dtype=None):
         raise AssertionError("all rows were read at a time")
 
 

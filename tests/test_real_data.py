@@ -80,9 +80,9 @@ def once(views):
     class Counting(CountedViews):
         delivered = np.zeros(views.n_samples, dtype=int)
 
-        def blocks(self):
+        def blocks(self, dtype=None):
             self.delivered += 1
-            return super().blocks()
+            return super().blocks(dtype)
 
         def take(self, rows):
             self.delivered[rows] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,11 @@ from sklearn import get_config
 
 from .linalg import EPS
 from .moments import Moments, SecondMoments, second_moments, shifted, to_dense
+from .thin import add_gathered, add_scores, over_rows, tiles
 from .views import ENTRY_BYTES, Array, Block, Matrix, Views
 
 Ridge = str | float
+Add = Callable[[list[Array], Matrix, Matrix, slice, Array], None]
 
 
 class Units(NamedTuple):
@@ -71,43 +73,49 @@ class Covariance:
         self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
         self.shift_y = _far_from_zero(u.mean_y, m.var_y, m.n)
 
+    def at(self, dtype: Any) -> Covariance:
+        """The same operator in another precision."""
+        return Covariance(self.views, self.moments, self.units, dtype)
+
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
-        """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d); Sx and Sy without the ridge if asked."""
-        c = A.shape[1]
+        """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d); Sx and Sy without the ridge if asked.
 
-        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
-            both = np.hstack([U, V])
-            return x.T @ both, y.T @ both, both.sum(axis=0)
+        Results have the precision of A and B, in whatever precision the rows are multiplied.
+        """
+        c, both = A.shape[1], A.shape[1] + B.shape[1]
 
-        XT, YT, total = self._sum(A, B, part)
-        XT = self._finish(XT, total, "x")
-        YT = self._finish(YT, total, "y")
-        xx, xy, yx, yy = XT[:, :c], XT[:, c:], YT[:, :c], YT[:, c:]
-        if ridge:
-            ridge_x, ridge_y = self._ridges(A, B)
-            return xx + ridge_x, xy, yx, yy + ridge_y
-        return xx, xy, yx, yy
+        def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
+            add_gathered(x, rows, UV, sums[0])
+            add_gathered(y, rows, UV, sums[1])
+
+        XT, YT, total = self._sum(A, B, add, (len(A), both), (len(B), both))
+        XT = self._finish(XT, total, 0, A.dtype, A if ridge else None, slice(0, c))
+        YT = self._finish(YT, total, 1, B.dtype, B if ridge else None, slice(c, None))
+        return XT[:, :c], XT[:, c:], YT[:, :c], YT[:, c:]
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
+        c, every = A.shape[1], slice(None)
 
-        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
-            return x.T @ U, y.T @ V, U.sum(axis=0), V.sum(axis=0)
+        def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
+            add_gathered(x, rows, np.ascontiguousarray(UV[:, :c]), sums[0])
+            add_gathered(y, rows, np.ascontiguousarray(UV[:, c:]), sums[1])
 
-        xx, yy, total_u, total_v = self._sum(A, B, part)
-        ridge_x, ridge_y = self._ridges(A, B)
-        return self._finish(xx, total_u, "x") + ridge_x, self._finish(yy, total_v, "y") + ridge_y
+        xx, yy, total = self._sum(A, B, add, A.shape, B.shape)
+        xx = self._finish(xx, total[:c], 0, A.dtype, A, every)
+        return xx, self._finish(yy, total[c:], 1, B.dtype, B, every)
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B: from the scores alone, without a transposed product."""
+        c, both = A.shape[1], A.shape[1] + B.shape[1]
 
-        def part(x: Matrix, y: Matrix, U: Array, V: Array) -> tuple[Array, ...]:
-            return U.T @ U, U.T @ V, V.T @ V
+        def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
+            sums[0] += UV.T @ UV
 
-        xx, xy, yy = self._sum(A, B, part)
-        n = self.n
-        ridge_x, ridge_y = self._ridges(A, B)
-        return xx / n + A.T @ ridge_x, xy / n, yy / n + B.T @ ridge_y
+        G, _ = self._sum(A, B, add, (both, both))
+        G = G / self.n
+        ridge_x, ridge_y = self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
+        return G[:c, :c] + A.T @ ridge_x, G[:c, c:], G[c:, c:] + B.T @ ridge_y
 
     def row_grams(self, tx: Array, ty: Array) -> tuple[Array, Array]:
         """The n x n Gram matrices of the rows of (X - c) * scale * tx, and of Y, in memory.
@@ -141,13 +149,15 @@ class Covariance:
 
         def part(block: Block) -> tuple[Array, ...]:
             rows = _rows(block)
-            x = shifted(block.x.astype(self.dtype, copy=False), self.shift_x)
-            y = shifted(block.y.astype(self.dtype, copy=False), self.shift_y)
+            x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
             return x.T @ P[rows], y.T @ Q[rows]
 
-        n = self.n
-        x, y = self.views.sum(part)
-        return n * self._finish(x, P.sum(axis=0), "x"), n * self._finish(y, Q.sum(axis=0), "y")
+        n, every = self.n, slice(None)
+        x, y = self.views.sum(part, self.dtype)
+        return (
+            n * self._finish(x, P.sum(axis=0), 0, P.dtype, None, every),
+            n * self._finish(y, Q.sum(axis=0), 1, Q.dtype, None, every),
+        )
 
     def diagonal(self) -> tuple[Array, Array]:
         """The diagonals of Sx and Sy; no pass over the data."""
@@ -170,34 +180,60 @@ class Covariance:
         center = bool(np.any(self.units.mean_x) or np.any(self.units.mean_y))
         return DenseCovariance(second_moments(self.views, center), self.units)
 
-    def _sum(self, A: Array, B: Array, part: Any) -> tuple[Array, ...]:
-        u, dtype = self.units, self.dtype
+    def _sum(self, A: Array, B: Array, add: Add, *shapes: tuple[int, ...]) -> tuple[Array, ...]:
+        """Arrays of these shapes to which `add` has added every tile of rows with its scores [U V].
+
+        The last one is the sum of the scores, which is zero where the means are those of these rows.
+        """
+        u, dtype, c = self.units, self.dtype, A.shape[1]
+        offsets = (u.mean_x - self.shift_x) * u.scale_x, (u.mean_y - self.shift_y) * u.scale_y
+        rest = np.concatenate([offsets[0] @ A, offsets[1] @ B]).astype(dtype)
         A, B = (
-            (C if np.all(scale == 1) else C * scale[:, None]).astype(dtype, copy=False)
+            np.ascontiguousarray(C if np.all(scale == 1) else C * scale[:, None], dtype=dtype)
             for C, scale in ((A, u.scale_x), (B, u.scale_y))
         )
-        rest_a = (u.mean_x - self.shift_x) @ A
-        rest_b = (u.mean_y - self.shift_y) @ B
 
         def of_block(block: Block) -> tuple[Array, ...]:
-            x = shifted(block.x.astype(dtype, copy=False), self.shift_x)
-            y = shifted(block.y.astype(dtype, copy=False), self.shift_y)
-            U = np.asarray(x @ A, dtype=dtype) - rest_a.astype(dtype, copy=False)
-            V = np.asarray(y @ B, dtype=dtype) - rest_b.astype(dtype, copy=False)
-            return part(x, y, U, V)  # type: ignore[no-any-return]
+            x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
+            sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
+            ranges = tiles(x, y)
+            # Scores start at minus those of the means: nothing is left to subtract.
+            first = [np.tile(-part, (ranges[0].stop, 1)) for part in (rest[:c], rest[c:])]
+            for rows in ranges:
+                U, V = (part[: rows.stop - rows.start].copy() for part in first)
+                add_scores(x, rows, A, U)
+                add_scores(y, rows, B, V)
+                UV = np.hstack([U, V])
+                add(sums, x, y, rows, UV)
+                sums[-1] += np.ones(len(UV), dtype) @ UV
+            return tuple(sums)
 
-        return self.views.sum(of_block)
+        return self.views.sum(of_block, dtype)
 
-    def _finish(self, product: Array, total: Array, view: str) -> Array:
-        """Centre and scale the rows of X'U / n."""
+    def _finish(
+        self, product: Array, total: Array, view: int, dtype: Any, ridged: Array | None, own: slice
+    ) -> Array:
+        """Centre and scale the rows of X'[U V] / n, with the ridge times `ridged` in the `own` columns."""
         u = self.units
-        mean, shift, scale = (
-            (u.mean_x, self.shift_x, u.scale_x) if view == "x" else (u.mean_y, self.shift_y, u.scale_y)
+        mean, shift, scale, ridge = (
+            (u.mean_x, self.shift_x, u.scale_x, u.ridge_x)
+            if view == 0
+            else (u.mean_y, self.shift_y, u.scale_y, u.ridge_y)
         )
-        return np.asarray((product - np.outer(mean - shift, total)) * (scale / self.n)[:, None])
+        product, total = product.astype(dtype, copy=False), total.astype(dtype)
+        offset, factor = ((column.astype(dtype))[:, None] for column in (mean - shift, scale / self.n))
+        centred = bool(np.any(offset))
 
-    def _ridges(self, A: Array, B: Array) -> tuple[Array, Array]:
-        return self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
+        def mend(rows: slice) -> None:
+            part = product[rows]
+            if centred:
+                part -= offset[rows] * total
+            part *= factor[rows]
+            if ridged is not None:
+                part[:, own] += ridge[rows, None].astype(dtype) * ridged[rows]
+
+        over_rows(mend, len(product))
+        return product
 
 
 class DenseCovariance:
@@ -212,6 +248,10 @@ class DenseCovariance:
         self.moments, self.units = second.moments(p), u
         self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
         self.dtype = S.dtype
+
+    def at(self, dtype: Any) -> DenseCovariance:
+        """The same operator: matrices stay in double precision."""
+        return self
 
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
         """Sx A, Sxy B, Syx A, Sy B; Sx and Sy without the ridge if asked."""

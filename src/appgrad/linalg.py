@@ -34,7 +34,7 @@ def equilibration(variances: Array) -> Array:
 def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     """Whiten a covariance matrix S with a diagonal ridge R, deciding its rank when it is ill-conditioned.
 
-    Cholesky when S + R is well conditioned; otherwise its eigen-decomposition, without the directions in
+    Cholesky where S + R is so well conditioned that half of the digits are left; otherwise its eigen-decomposition, without the directions in
     which S is at rounding level. `precision` is the relative error of the entries of S: rounding of the
     products, or of the data when these are less precise.
     """
@@ -50,7 +50,7 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     L, condition = _cholesky(M)
     # A ridge below 1e-9 hides no deficiency: what is whitened is the rank of S. Above, S is asked itself.
     rank_below = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
-    if L is not None and condition < 1e8:
+    if L is not None and condition < precision**-0.5:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
         return Whitening(W, min(len(live), rank_below), condition)
     E, V = np.linalg.eigh(M)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance
-from .linalg import whitening
+from .linalg import EPS, whitening
 from .views import BLOCK_BYTES, ENTRY_BYTES, Array, Views
 
 # Leading directions taken out of each view, and rows they are found in. From 50 to 100 directions, what batch
@@ -37,6 +37,11 @@ class Side(NamedTuple):
     tail: float
     shield: Array | float = 1.0
 
+    def at(self, dtype: Any) -> Side:
+        """The same in another precision."""
+        d, V, values = (part.astype(dtype, copy=False) for part in (self.d, self.V, self.values))
+        return self._replace(d=d, V=V, values=values)
+
     def root(self, A: Array) -> Array:
         """K A, K = V diag(values)^-1/2 V' + tail^-1/2 (I - V V'), so that M^-1 = D K K D."""
         at_tail = 1 / np.sqrt(self.tail)
@@ -46,10 +51,11 @@ class Side(NamedTuple):
 
     def solve(self, G: Array) -> Array:
         """M^-1 G."""
+        if not self.V.shape[1]:
+            return np.asarray((self.d * self.d)[:, None] * G)
         H = self.d[:, None] * G
-        if self.V.shape[1]:
-            inverse = 1 / self.values - 1 / self.tail
-            H = H / self.tail + self.V @ (inverse[:, None] * (self.V.T @ H))
+        inverse = 1 / self.values - 1 / self.tail
+        H = H / self.tail + self.V @ (inverse[:, None] * (self.V.T @ H))
         return np.asarray(self.d[:, None] * H)
 
 
@@ -63,6 +69,10 @@ class Preconditioner(NamedTuple):
         """Random bases of k columns, one draw for each view, in units in which columns are comparable."""
         A, B = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
         return A if self.x is None else self.x.d[:, None] * A, B if self.y is None else self.y.d[:, None] * B
+
+    def at(self, dtype: Any) -> Preconditioner:
+        """The same in another precision."""
+        return Preconditioner(*(None if side is None else side.at(dtype) for side in self))
 
     def flops(self, c: int) -> float:
         """Multiplications and additions for c columns."""
@@ -111,6 +121,17 @@ def jacobi(cov: Covariance | DenseCovariance) -> Preconditioner:
     """The diagonals of Sx and Sy; no pass over the data."""
     x, y = cov.diagonal()
     return Preconditioner(diagonal(x), diagonal(y))
+
+
+def exact(cov: DenseCovariance) -> Preconditioner:
+    """The covariances themselves, where they are matrices; directions without variance stay out."""
+    sides = []
+    for S, ridge in ((cov.Sx, cov.units.ridge_x), (cov.Sy, cov.units.ridge_y)):
+        d = diagonal(np.diag(S) + ridge).d
+        values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
+        keep = values > len(values) * EPS * max(values[-1], 0.0)
+        sides.append(Side(d, V[:, keep], values[keep], np.inf))
+    return Preconditioner(*sides)
 
 
 def low_rank(

@@ -17,6 +17,7 @@ from .moments import Moments, moments, second_moments
 from .preconditioners import (
     Preconditioner,
     damped,
+    exact,
     jacobi,
     largest,
     low_rank,
@@ -28,6 +29,7 @@ from .solve import (
     Limits,
     Operator,
     Problem,
+    Products,
     Progress,
     Report,
     Solution,
@@ -38,10 +40,11 @@ from .solve import (
 )
 from .solvers.als import ALS
 from .solvers.appgrad import AppGrad, small_flops
+from .solvers.lobpcg import LOBPCG
 from .solvers.stochastic import Stochastic
-from .views import CountedViews, Views, gathered
+from .views import Array, CountedViews, Views, gathered
 
-ITERATIVE = ("als", "appgrad", "stochastic")
+ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg")
 # Unless asked otherwise: iterations of the batch solvers, passes and steps of the stochastic one.
 ITERATIONS, PASSES, STEPS = 1000, 5, 300
 # Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
@@ -112,7 +115,7 @@ def uses_matrices(views: Views, options: Options) -> bool:
 
 
 def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Plan:
-    """ALS or AppGrad on all rows, or on p x p matrices gathered from them."""
+    """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
     k, center, scale, ridge = problem
     limits = options.limits
     if limits.iterations is None:
@@ -131,45 +134,85 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
         u = units(m, views.dtype, scale=scale, ridge=ridge)
         cov = Covariance(views, m, u, dtype=working_dtype(views, m))
     width = _width(options, k, views, views.n_samples)
-    exact = options.solver == "als" and isinstance(cov, DenseCovariance)
-    M = Preconditioner() if kind is None else jacobi(cov)
-    if kind == "lowrank" and not exact:
-        M = low_rank(cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng), M, rng)
-    solver: ALS | AppGrad
+    M = _preconditioner(options, kind, views, cov, rng)
+    solver: Solver
     if options.solver == "als":
         factors = None
         if isinstance(cov, DenseCovariance):
             factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
         solver = ALS(k, M, factors, tol=options.tol)
+    elif options.solver == "lobpcg":
+        single = not matrices and _suffices_single(views, cov)
+        if single and limits.passes is not None:
+            # What ends in single precision is measured in double precision.
+            limits = limits._replace(passes=limits.passes - 1)
+        solver = LOBPCG(k, M, options.tol, single)
     else:
         auto = options.step_size is None
         eta = _steps(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
         if auto:
             eta = STEP * eta[0], STEP * eta[1]
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
+    norm = M if options.solver == "lobpcg" else None
 
     def finish(report: Report, stopped: str | None) -> Solution:
-        assert report.products is not None
-        xx, xy, yx, yy = report.products
-        A, B, u = report.A, report.B, cov.units
-        plain = xx - u.ridge_x[:, None] * A, xy, yx, yy - u.ridge_y[:, None] * B
-        try:
-            return canonical(cov, A, B, k, plain)
-        except ValueError:
+        A, B, u = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False), cov.units
+        if report.products is None:
+            plain = cov.products(A, B, ridge=False)
+        else:
+            xx, xy, yx, yy = report.products
+            plain = xx - u.ridge_x[:, None] * A, xy, yx, yy - u.ridge_y[:, None] * B
+        if min(_ranks(cov, A, B, plain)) < k:
             # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
             extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
             A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
             A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
             plain = cov.products(A, B, ridge=False)
             # The ridge hides what the data lack.
-            ranks = (
-                whitening((G + G.T) / 2, np.zeros(len(G)), 1e-9).rank
-                for G in (A.T @ plain[0], B.T @ plain[3])
-            )
-            require_rank(k, *ranks)
-            return canonical(cov, A, B, k, plain)
+            require_rank(k, *_ranks(cov, A, B, plain))
+        return canonical(cov, A, B, k, plain, norm)
 
     return Plan(solver, repeat(cov), width, finish, limits)
+
+
+def _preconditioner(
+    options: Options, kind: str | None, views: Views, cov: Operator, rng: np.random.Generator
+) -> Preconditioner:
+    """The preconditioner of a batch solver: where matrices are at hand, LOBPCG takes their inverse."""
+    if kind is None:
+        return Preconditioner()
+    if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
+        return exact(cov)
+    # ALS with matrices solves by their factors.
+    if kind == "jacobi" or (isinstance(cov, DenseCovariance) and options.solver == "als"):
+        return jacobi(cov)
+    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng)
+    return low_rank(sample, jacobi(cov), rng)
+
+
+def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+    """How many independent scores the columns of A and B have: variances above the rounding of their sums."""
+    found = []
+    variances = (var - ridge for var, ridge in zip(cov.diagonal(), cov.units[-2:], strict=True))
+    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
+        size = np.sqrt(np.sum(np.maximum(var, 0)[:, None] * C * C, axis=0))
+        inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        G = (C.T @ SC) * inverse * inverse[:, None]
+        values = np.linalg.eigvalsh((G + G.T) / 2)
+        found.append(int(np.count_nonzero(values > 1e3 * np.finfo(cov.dtype).eps)))
+    return found[0], found[1]
+
+
+def _suffices_single(views: Views, cov: Operator) -> bool:
+    """Whether LOBPCG begins in single precision: with sparse rows, of which that makes half as much work.
+
+    Dense rows would be converted in every pass, for nothing. Not where rounding of the means would be seen.
+    """
+    m = cov.moments
+    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
+    spread = variances[variances > 0]
+    near = np.all(means**2 <= 1e3 * variances, where=variances > 0)
+    return bool(not _is_full(views) and len(spread) and spread.max() < 1e30 and spread.min() > 1e-30 and near)
 
 
 def _stochastic(
@@ -226,6 +269,8 @@ def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
         P, _, Qt = np.linalg.svd(Nx.T @ report.grams[1] @ Ny)
         A, B = A @ (Nx @ P[:, :k]), B @ (Ny @ Qt[:k].T)
     solution = canonical(at_hand, A, B, k)
+    # Bounds on what these rows have in common say nothing of the others.
+    solution = solution._replace(error_bounds=np.full(k, np.nan))
     if halves[0].n <= 2 * A.shape[1]:
         return solution
     found = []
@@ -257,8 +302,11 @@ def _kind(asked: str | None, views: Views) -> str | None:
     """
     if asked != "auto":
         return asked
-    full = views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
-    return "lowrank" if full else "jacobi"
+    return "lowrank" if _is_full(views) else "jacobi"
+
+
+def _is_full(views: Views) -> bool:
+    return views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
 
 
 def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:

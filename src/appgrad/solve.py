@@ -11,10 +11,13 @@ import numpy as np
 
 from .covariance import Covariance, DenseCovariance, Ridge
 from .linalg import leading_svd, whitening
+from .preconditioners import Preconditioner, jacobi
 from .views import Array
 
 Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]
+# A bound on the error of a correlation that is above this says nothing.
+MEANINGFUL = 0.1
 
 
 class Problem(NamedTuple):
@@ -59,7 +62,7 @@ class Report(NamedTuple):
 
     A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand. An
     `estimate` of the correlation captured, from some of the rows, does not compete with earlier ones: the
-    newest counts. `event` says what went wrong and was mended.
+    newest counts. `event` says what went wrong and was mended; `stalled` that going on is no use.
     """
 
     A: Array
@@ -71,6 +74,7 @@ class Report(NamedTuple):
     grams: tuple[Array, Array, Array] | None = None
     estimate: bool = False
     event: str | None = None
+    stalled: bool = False
 
 
 class Solver(Protocol):
@@ -132,7 +136,7 @@ def iterate(
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
     The state with the most correlation captured is kept; `finish` makes a solution of it, and is told why
-    the run has ended, None while it goes on: "converged", the budget's name, "data" or "callback".
+    the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
@@ -143,7 +147,7 @@ def iterate(
         state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
         iteration += 1
         flops += report.flops
-        if best is None or report.estimate or np.isnan(best.tcc) or report.tcc >= best.tcc:
+        if best is None or report.estimate or best.estimate or not report.tcc < best.tcc:
             best = report
         spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
         progress = Progress(
@@ -156,6 +160,8 @@ def iterate(
             event=report.event,
         )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
+        if stopped is None and report.stalled:
+            stopped = "stalled"
         answer = None if callback is None else callback(progress)
         if stopped is None and isinstance(answer, bool | np.bool_) and answer:
             stopped = "callback"
@@ -176,11 +182,17 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
 
 
 def canonical(
-    cov: Operator, A: Array, B: Array, k: int | None = None, products: Products | None = None
+    cov: Operator,
+    A: Array,
+    B: Array,
+    k: int | None = None,
+    products: Products | None = None,
+    norm: Preconditioner | None = None,
 ) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
 
-    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge.
+    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge;
+    `norm` is that of residuals, by default that of the covariances' diagonals.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     ridge_x, ridge_y = cov.units.ridge_x[:, None] * A, cov.units.ridge_y[:, None] * B
@@ -192,7 +204,7 @@ def canonical(
         require_rank(k, wx.shape[1], wy.shape[1])
     P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, found if k is None else k)
     P, Q = wx @ P, wy @ Q
-    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q))
+    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), norm=norm)
 
 
 def solution(
@@ -202,6 +214,7 @@ def solution(
     B: Array,
     products: Products | None = None,
     *,
+    norm: Preconditioner | None = None,
     error_bounds: Array | None = None,
     condition: float = np.nan,
     ranks: tuple[int, int] = (0, 0),
@@ -212,9 +225,11 @@ def solution(
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     u = cov.units
-    dx, dy = cov.diagonal()
     rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
-    residuals = np.sqrt((_norm2(rx, dx) + _norm2(ry, dy)) / 2)
+    zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
+    squares = np.sum(rx * zx, axis=0) + np.sum(ry * zy, axis=0)
+    if error_bounds is None:
+        error_bounds = _error_bounds(cov, rx, ry)
     var_u, var_v = np.sum(A * xx, axis=0), np.sum(B * yy, axis=0)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
@@ -235,8 +250,8 @@ def solution(
         mean_y=u.mean_y,
         std_x=np.sqrt(cov.moments.var_x),
         std_y=np.sqrt(cov.moments.var_y),
-        residuals=residuals,
-        error_bounds=np.full(len(rho), np.nan) if error_bounds is None else error_bounds,
+        residuals=relative(squares, rho),
+        error_bounds=error_bounds,
         condition=condition,
         ranks=ranks,
     )
@@ -252,9 +267,32 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
-def _norm2(r: Array, diagonal: Array) -> Array:
-    safe = np.where(diagonal > 0, diagonal, np.inf)
-    return np.asarray(np.sum((r / np.sqrt(safe)[:, None]) ** 2, axis=0))
+def relative(squares: Array, rho: Array) -> Array:
+    """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
+
+    Where there is hardly any, over a millionth: rounding has no correlation to be compared with.
+    """
+    return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6))
+
+
+def _error_bounds(cov: Operator, rx: Array, ry: Array) -> Array:
+    """How far each value is from a canonical correlation at most, NaN where that may be above 0.1.
+
+    The norm of S^-1 of the residual bounds it (Parlett 1998, theorem 15.9.1, for the symmetric pencil). Where
+    S is not at hand, it is at least the ridge.
+    """
+    squares = np.zeros(rx.shape[1])
+    u = cov.units
+    if isinstance(cov, DenseCovariance):
+        for S, ridge, r in ((cov.Sx, u.ridge_x, rx), (cov.Sy, u.ridge_y, ry)):
+            squares += np.sum((whitening(S, ridge).W.T @ r) ** 2, axis=0)
+        return np.asarray(np.sqrt(squares / 2))
+    for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
+        least = np.where(scale > 0, ridge, np.inf)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            squares += np.sum(np.where(r == 0, 0.0, r * r / least), axis=0)
+    bounds = np.sqrt(squares / 2)
+    return np.where(bounds < MEANINGFUL, bounds, np.nan)
 
 
 def _unscaled(M: Array, scale: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..linalg import captured
 from ..preconditioners import Preconditioner
-from ..solve import Operator, Products, Report
+from ..solve import Operator, Products, Report, relative
 from ..views import Array
 from .appgrad import require_comparable, small_flops
 
@@ -91,7 +91,7 @@ class ALS:
         else:
             Zx, Zy = self.preconditioner(rx, ry)
             squares = _dots(rx, Zx) + _dots(ry, Zy)
-        return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(rho[0], np.finfo(np.float64).tiny))
+        return relative(squares, rho)
 
     def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.

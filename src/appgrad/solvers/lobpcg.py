@@ -1,0 +1,277 @@
+"""Two-sided block LOBPCG: the best pairs among iterates, preconditioned residuals and last moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linalg import whitening
+from ..preconditioners import Preconditioner
+from ..solve import Operator, Products, Report, relative
+from ..thin import over_rows
+from ..views import Array, blas_limit
+from .appgrad import require_comparable, small_flops
+
+# Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
+# fall below these: rounding of the products is some 1e-6 of them.
+FINE, GAIN = 1e-3, 1e-5
+# Iterations after which products are computed anew: each one carried on adds its rounding errors.
+REFRESH = 30
+# Directions count as dependent, and residuals as zero, below so many units of the last place of the products.
+DEPENDENT, ZERO = 16, 1000
+# A run stalls when its largest residual has not halved for this many iterations.
+PATIENCE = 100
+
+
+class Vectors(NamedTuple):
+    """Columns A and B of the two views, and their products with the covariances."""
+
+    A: Array
+    B: Array
+    products: Products
+
+    def sides(self) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+        """What has the rows of each view: its columns, Sx A and Sxy B; B, Sy B and Syx A."""
+        xx, xy, yx, yy = self.products
+        return (self.A, xx, xy), (self.B, yy, yx)
+
+
+class Grams(NamedTuple):
+    """A'Sx A, A'Sxy B, B'Sy B."""
+
+    x: Array
+    xy: Array
+    y: Array
+
+
+class State(NamedTuple):
+    """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
+
+    `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
+    sizes, and `tol` what they are to come to; `least` the smallest there was of the largest one, and for how long it has not been halved.
+    """
+
+    pairs: Vectors
+    moves: Vectors
+    rho: Array
+    grams: Grams
+    directions: tuple[Array, Array]
+    residuals: Array
+    tol: float
+    gain: float = np.inf
+    age: int = 0
+    least: tuple[float, int] = (np.inf, 0)
+
+
+@dataclass(frozen=True)
+class LOBPCG:
+    """The pairs of largest correlation in span [phi, M^-1 r, P] and span [psi, M^-1 s, Q], again and again.
+
+        r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
+
+    P and Q are what the last iteration added to phi and psi (Knyazev 2001, here for both sides of a singular
+    value problem at a time). A CCA of 3k columns takes the place of a step size, and one pass over the data
+    with k columns a view is all an iteration asks for. Products of new columns come from those they are made
+    of, through orthonormal coefficients, so that rounding errors do not grow. Pairs that have converged stay
+    in the small problem without their residuals (soft locking). With `single` the first iterations run in
+    single precision.
+    """
+
+    n_components: int
+    preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    tol: float = 1e-4
+    single: bool = False
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """Ritz pairs of k random columns a view, in units in which columns are comparable."""
+        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        dtype = np.dtype(np.float32 if self.single else np.float64)
+        A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
+        with np.errstate(over="ignore", invalid="ignore"):
+            start = _measured(cov, A, B)
+            grams = _grams(start)
+        require_comparable(grams.x, grams.y)
+        none = _no_vectors(p1, p2, dtype)
+        return self._reported(self._ritz(cov, (start, none, none), grams, k), cov.flops(k))
+
+    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+        """One pass over the data with the directions of the pairs not converged yet."""
+        width = state.pairs.A.shape[1]
+        if self._is_coarse(state) and self._is_fine(state):
+            return self._reported(self._refreshed(state, cov, np.float64), 2 * cov.flops(width))
+        if state.age >= REFRESH:
+            return self._reported(self._refreshed(state, cov, state.pairs.A.dtype), 2 * cov.flops(width))
+        zx, zy = state.directions
+        active = np.flatnonzero(state.residuals >= state.tol)
+        if 0 < len(active) < width:
+            zx, zy = zx[:, active], zy[:, active]
+        new = _measured(cov, zx, zy)
+        after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(state, new), width)
+        worst, before = float(after.residuals[: self.n_components].max()), state.least
+        after = after._replace(
+            gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
+            age=state.age + 1,
+            least=(worst, 0) if worst < before[0] / 2 else (before[0], before[1] + 1),
+        )
+        p = len(zx) + len(zy)
+        flops = cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
+        return self._reported(after, flops)
+
+    def _is_coarse(self, state: State) -> bool:
+        return bool(state.pairs.A.dtype == np.float32)
+
+    def _is_fine(self, state: State) -> bool:
+        """Whether more precision is needed to go on, or to be sure of having arrived."""
+        worst = state.residuals[: self.n_components].max()
+        return bool(worst < max(FINE, state.tol) or state.gain < GAIN)
+
+    def _refreshed(self, state: State, cov: Operator, dtype: Any) -> State:
+        """The same pairs and moves with products computed anew."""
+        (A, _, _), (B, _, _) = state.pairs.sides()
+        (P, _, _), (Q, _, _) = state.moves.sides()
+        c, d = A.shape[1], B.shape[1]
+        both = _measured(cov, np.hstack([A, P]).astype(dtype), np.hstack([B, Q]).astype(dtype))
+        (A, xx, xy), (B, yy, yx) = both.sides()
+        pairs = Vectors(A[:, :c], B[:, :d], (xx[:, :c], xy[:, :d], yx[:, :c], yy[:, :d]))
+        moves = Vectors(A[:, c:], B[:, d:], (xx[:, c:], xy[:, d:], yx[:, c:], yy[:, d:]))
+        none = _no_vectors(len(A), len(B), dtype)
+        return self._ritz(cov, (pairs, moves, none), _grams(both), c)._replace(least=state.least)
+
+    def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
+        """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
+        (A, _, _), (B, _, _) = parts[0].sides()
+        eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
+        precision = DEPENDENT * eps
+        # Matrices as small as these take several times as long on two threads as on one.
+        with blas_limit(1):
+            Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (grams.x, grams.y))
+            k = min(k, Wx.shape[1], Wy.shape[1])
+            U, rho, Vt = np.linalg.svd(Wx.T @ grams.xy @ Wy)
+            rho = np.minimum(rho[:k], 1.0)
+            by_x = _mixture(Wx @ U[:, :k], grams.x, A.shape[1], precision)
+            by_y = _mixture(Wy @ Vt[:k].T, grams.y, B.shape[1], precision)
+            C, D = by_x.coefficients(), by_y.coefficients()
+            grams = Grams(C.T @ grams.x @ C, C.T @ grams.xy @ D, D.T @ grams.y @ D)
+        x, y = zip(*(part.sides() for part in parts), strict=True)
+        (A, xx, xy), (P, Pxx, Pxy), rx = _mixed(x, by_x, by_y, rho)
+        (B, yy, yx), (Q, Qyy, Qyx), ry = _mixed(y, by_y, by_x, rho)
+        zx, zy = self.preconditioner.at(A.dtype)(rx, ry)
+        squares = np.einsum("ij,ij->j", rx, zx) + np.einsum("ij,ij->j", ry, zy)
+        return State(
+            pairs=Vectors(A, B, (xx, xy, yx, yy)),
+            moves=Vectors(P, Q, (Pxx, Pxy, Qyx, Qyy)),
+            rho=rho,
+            grams=grams,
+            directions=(zx, zy),
+            residuals=relative(squares.astype(np.float64), rho),
+            tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
+        )
+
+    def _reported(self, state: State, flops: float) -> tuple[State, Report]:
+        A, B, products = state.pairs
+        k, coarse = self.n_components, self._is_coarse(state)
+        converged = not coarse and bool(np.all(state.residuals[:k] < state.tol))
+        report = Report(
+            A,
+            B,
+            tcc=float(state.rho[:k].sum()),
+            flops=flops,
+            converged=converged,
+            products=None if coarse else products,
+            estimate=coarse,
+            stalled=state.least[1] >= PATIENCE,
+        )
+        return state, report
+
+
+class Mixture(NamedTuple):
+    """How columns are made of others: moves' = [moves new] O, pairs' = pairs C + moves' K."""
+
+    C: Array
+    O: Array  # noqa: E741
+    K: Array
+
+    def coefficients(self) -> Array:
+        """Pairs and moves in terms of all columns they are made of."""
+        pairs = np.vstack([self.C, self.O @ self.K])
+        moves = np.vstack([np.zeros((len(self.C), self.O.shape[1])), self.O])
+        return np.hstack([pairs, moves])
+
+
+def _mixture(C: Array, G: Array, c: int, precision: float) -> Mixture:
+    """The mixture with coefficients C, where G is the Gram matrix of all columns, and O'GO = I."""
+    C, rest, G = C[:c], C[c:], G[c:, c:]
+    # Columns that hardly move would otherwise count as noise beside those that do.
+    size = np.sqrt(np.maximum(np.einsum("ij,ij->j", rest, G @ rest), 0))
+    N = rest / np.where(size > 0, size, 1.0)
+    O = N @ whitening(N.T @ G @ N, np.zeros(N.shape[1]), precision).W  # noqa: E741
+    return Mixture(C, O, O.T @ G @ rest)
+
+
+def _mixed(
+    parts: tuple[tuple[Array, Array, Array], ...], own: Mixture, other: Mixture, rho: Array
+) -> tuple[list[Array], list[Array], Array]:
+    """New pairs, new moves and residuals on the rows of one view.
+
+    `parts` are its `sides` of pairs, moves and new columns.
+    """
+    p, dtype = len(parts[0][0]), parts[0][0].dtype
+    ways = [tuple(np.ascontiguousarray(m, dtype=dtype) for m in way) for way in (own, own, other)]
+    pairs, moves = ([np.empty((p, way[i].shape[1]), dtype) for way in ways] for i in (0, 1))
+    residuals, scale = np.empty_like(pairs[0]), rho.astype(dtype)
+
+    def mix(rows: slice) -> None:
+        for i, (C, O, K) in enumerate(ways):  # noqa: E741
+            old, move, new = (part[i][rows] for part in parts)
+            moved, paired = moves[i][rows], pairs[i][rows]
+            np.matmul(move, O[: move.shape[1]], out=moved)
+            moved += new @ O[move.shape[1] :]
+            np.matmul(old, C, out=paired)
+            paired += moved @ K
+        np.subtract(pairs[2][rows], pairs[1][rows] * scale, out=residuals[rows])
+
+    over_rows(mix, p)
+    return pairs, moves, residuals
+
+
+def _bordered(state: State, new: Vectors) -> Grams:
+    """The Gram matrices of pairs, moves and new columns together: those known, and a border."""
+    parts = state.pairs.sides(), state.moves.sides(), new.sides()
+    x, right = _border(tuple(part[0][0] for part in parts), *new.sides()[0][1:])
+    y, below = _border(tuple(part[1][0] for part in parts), *new.sides()[1][1:])
+    c, d = len(state.grams.x), len(state.grams.y)
+    return Grams(
+        np.block([[state.grams.x, x[:c]], [x[:c].T, x[c:]]]),
+        np.block([[state.grams.xy, right[:c]], [below[:d].T, right[c:]]]),
+        np.block([[state.grams.y, y[:d]], [y[:d].T, y[d:]]]),
+    )
+
+
+def _border(columns: tuple[Array, ...], own: Array, cross: Array) -> tuple[Array, Array]:
+    """[columns]'own and [columns]'cross, added up in double precision."""
+
+    def part(rows: slice) -> Array:
+        both = np.hstack([own[rows], cross[rows]])
+        return np.vstack([C[rows].T @ both for C in columns])
+
+    G = np.asarray(np.sum(over_rows(part, len(own)), axis=0, dtype=np.float64))
+    return G[:, : own.shape[1]], G[:, own.shape[1] :]
+
+
+def _grams(v: Vectors) -> Grams:
+    (A, xx, xy), (B, yy, _) = v.sides()
+    x, right = _border((A,), xx, xy)
+    y, _ = _border((B,), yy, yy)
+    return Grams(x, right, y)
+
+
+def _measured(cov: Operator, A: Array, B: Array) -> Vectors:
+    """Columns with their products, in their own precision if it is the lower one."""
+    return Vectors(A, B, (cov.at(A.dtype) if A.dtype == np.float32 else cov).products(A, B))
+
+
+def _no_vectors(p1: int, p2: int, dtype: Any) -> Vectors:
+    x, y = np.zeros((p1, 0), dtype), np.zeros((p2, 0), dtype)
+    return Vectors(x, y, (x, x, y, y))

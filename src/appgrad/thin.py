@@ -1,0 +1,105 @@
+"""Rows times thin matrices and the other way round: what every product with the data is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from .views import Array, Matrix, blas_limit, blas_threads
+
+T = TypeVar("T")
+
+try:
+    # scipy's own kernels, which add to an array instead of making a new one of p x k for each tile. They are
+    # not public: without them, or where they do not do what they should, the public product is used.
+    from scipy.sparse._sparsetools import csc_matvecs, csr_matvecs
+except ImportError:  # pragma: no cover
+    csc_matvecs = csr_matvecs = None
+
+# Rows of sparse data whose scores stay in the cache between the two products they take part in.
+TILE_ROWS = 2048
+# Rows of a p x 3k matrix that stay in the cache while several things are done to them.
+CACHED_ROWS = 4096
+
+
+def tiles(x: Matrix, y: Matrix) -> list[slice]:
+    """Ranges of rows of a block: few for sparse data, whose scores are larger than they are."""
+    n = x.shape[0]
+    step = TILE_ROWS if sp.issparse(x) and sp.issparse(y) else n
+    return [slice(start, min(start + step, n)) for start in range(0, n, max(step, 1))]
+
+
+def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
+    """f(rows) for ranges of the p rows of thin matrices, on as many threads as BLAS has; results in order.
+
+    Ranges fit into a cache: what is done to one costs little more than reading it once.
+    """
+    ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
+    threads = min(blas_threads(), len(ranges))
+    with nullcontext(False) if threads == 1 else blas_limit(1) as alone:
+        if not alone:
+            return [f(rows) for rows in ranges]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(f, ranges))
+
+
+def add_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
+    """out += x[rows] @ A."""
+    if sp.issparse(x):
+        _add_scores(x, rows, A, out)
+    else:
+        out += x[rows] @ A
+
+
+def add_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
+    """out += x[rows].T @ U."""
+    if sp.issparse(x):
+        _add_gathered(x, rows, U, out)
+    else:
+        out += x[rows].T @ U
+
+
+def _public_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
+    out += x[rows] @ A
+
+
+def _public_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
+    out += x[rows].T @ U
+
+
+def _kernel_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
+    # Rows are a range of indptr; indices and data are those of the whole block.
+    indptr = x.indptr[rows.start : rows.stop + 1]
+    csr_matvecs(len(out), x.shape[1], A.shape[1], indptr, x.indices, x.data, A.ravel(), out.ravel())
+
+
+def _kernel_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
+    # The rows of a CSR matrix are the columns of its transpose in CSC.
+    indptr = x.indptr[rows.start : rows.stop + 1]
+    csc_matvecs(x.shape[1], len(U), U.shape[1], indptr, x.indices, x.data, U.ravel(), out.ravel())
+
+
+def _kernels_work() -> bool:
+    """Whether the kernels do what the public products do, on an example."""
+    if csr_matvecs is None:
+        return False
+    x = sp.csr_array(np.array([[0.0, 1, 2], [3, 0, 0], [0, 0, 4], [5, 6, 0]]))
+    A, rows = np.arange(6.0).reshape(3, 2), slice(1, 4)
+    out, gathered = np.ones((3, 2)), np.ones((3, 2))
+    try:
+        _kernel_scores(x, rows, A, out)
+        _kernel_gathered(x, rows, A, gathered)
+    except (TypeError, ValueError):
+        return False
+    d = x.toarray()[rows]
+    return np.array_equal(out, 1 + d @ A) and np.array_equal(gathered, 1 + d.T @ A)
+
+
+_Adder = Callable[[Matrix, slice, Array, Array], None]
+_add_scores: _Adder = _kernel_scores if _kernels_work() else _public_scores
+_add_gathered: _Adder = _kernel_gathered if _kernels_work() else _public_gathered
