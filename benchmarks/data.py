@@ -44,7 +44,19 @@ def ptb():
     return X, Y
 
 
-DATA = {"mnist": mnist, "mediamill": mediamill, "ptb": ptb}
+def sparse(directory: str, x: str, y: str):
+    """Two sparse matrices of counts or indicators, as they are stored."""
+    return tuple(sp.csr_array(sp.load_npz(folder() / directory / f"{name}.npz")) for name in (x, y))
+
+
+DATA = {
+    "mnist": mnist,
+    "mediamill": mediamill,
+    "ptb": ptb,
+    "debian_paths": lambda: sparse("debian_paths", "X_dir", "X_file"),
+    "bilingual_en_it": lambda: sparse("bilingual_en_it", "X_en", "X_it"),
+    "malicious_urls": lambda: sparse("malicious_urls", "X_host", "X_path"),
+}
 
 
 def views_of(name: str) -> ArrayViews:

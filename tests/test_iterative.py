@@ -447,7 +447,7 @@ class Once(CountedViews):
         assert self.delivered.max() == 1
         return super().take(rows)
 
-    def blocks(self, dtype=None):
+    def parts(self, dtype=None):
         raise AssertionError("all rows were read at a time")
 
 

@@ -21,7 +21,7 @@ class Recorded(CountedViews):
         self.asked += list(rows)
         return super().take(rows)
 
-    def blocks(self, dtype=None):
+    def parts(self, dtype=None):
         raise AssertionError("all rows were read at a time")
 
 

@@ -80,9 +80,9 @@ def once(views):
     class Counting(CountedViews):
         delivered = np.zeros(views.n_samples, dtype=int)
 
-        def blocks(self, dtype=None):
+        def parts(self, dtype=None):
             self.delivered += 1
-            return super().blocks(dtype)
+            return super().parts(dtype)
 
         def take(self, rows):
             self.delivered[rows] += 1

@@ -1,6 +1,7 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
 from . import datasets, plots
+from .choose import plan
 from .estimators import CCA, OverfitWarning, load
 from .files import open_views
 from .metrics import correlations, pcc, subspace_distance, tcc
@@ -15,6 +16,7 @@ __all__ = [
     "load",
     "open_views",
     "pcc",
+    "plan",
     "plots",
     "subspace_distance",
     "tcc",

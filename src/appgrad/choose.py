@@ -1,19 +1,20 @@
-"""Which solver, and why: `solver="auto"` in one place."""
+"""Which solver, and why: `solver="auto"` and `plan` in one place."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .costs import Cost, budget, costs, measured_rates, memory_needed, physical_memory, size
 from .linalg import EPS
 from .run import ITERATIVE, Options, run, uses_matrices
 from .solve import Problem, Progress, Solution
 from .solvers.exact import exact
 from .solvers.qr import qr
+from .sources import as_views
 from .views import CountedViews, Views
 
 SOLVERS = {"exact": exact, "qr": qr}
@@ -37,51 +38,59 @@ def solving(
 ) -> tuple[Iterator[Progress], Choice]:
     """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
     start = time.perf_counter()
+    choice = Choice(options.solver, "asked for")
+    if options.solver == "auto":
+        choice = chosen(views, costs(views, problem.n_components))
+        options = options._replace(solver=choice.solver)
+        auto = choice.solver == "exact"
+    else:
+        auto = False
     if options.solver in ITERATIVE:
         if uses_matrices(views, options):
             require_memory(views, "exact")
-        steps = run(views, problem, options, rng, start=start, callback=callback)
-        return steps, Choice(options.solver, "asked for")
-    solution, choice = solve(views, problem, options.solver)
+        return run(views, problem, options, rng, start=start, callback=callback), choice
+    require_memory(views, options.solver)
+    solution = SOLVERS[options.solver](views, problem)
+    if auto and solution.condition * EPS > LOSS:
+        require_memory(views, "qr")
+        reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
+        solution, choice = qr(views, problem), Choice("qr", reason)
+    return iter([_at_once(solution, views, start, callback)]), choice
+
+
+def _at_once(
+    solution: Solution, views: CountedViews, start: float, callback: Callable[[Progress], Any] | None
+) -> Progress:
+    """The one step of a direct solver."""
     tcc, seconds = float(solution.correlations.sum()), time.perf_counter() - start
     progress = Progress(1, views.passes, seconds, np.nan, tcc, lambda: solution, "converged")
     if callback is not None:
         callback(progress)
-    return iter([progress]), choice
+    return progress
 
 
-def solve(views: Views, problem: Problem, solver: str) -> tuple[Solution, Choice]:
-    """Run the solver asked for; "auto" takes covariances, and the QR route where these lose too much."""
-    name = "exact" if solver == "auto" else solver
-    require_memory(views, name)
-    solution = SOLVERS[name](views, problem)
-    if solver != "auto":
-        return solution, Choice(name, "asked for")
-    if solution.condition * EPS > LOSS:
-        require_memory(views, "qr")
-        reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
-        return qr(views, problem), Choice("qr", reason)
-    return solution, Choice("exact", _why_exact(views))
-
-
-def _why_exact(views: Views) -> str:
+def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
+    """Covariances where they fit into the memory budget and cost less than iterating, LOBPCG otherwise."""
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    direct, iterative = expected["exact"], expected["lobpcg"]
+    # Should the covariances turn out to be ill-conditioned, the QR route takes over.
+    need, limit = max(direct.memory, memory_needed(views, "qr")), budget()
+    what = f"the {n} x {n} side" if max(p1, p2) > n else f"the covariances of {p1} + {p2} columns"
+    if need > limit:
+        return Choice(
+            "lobpcg",
+            f"{what} would need {size(need)}, more than the budget of {size(limit)} "
+            "(scikit-learn's working_memory), so it iterates on thin products",
+        )
+    if direct.seconds > iterative.seconds:
+        return Choice(
+            "lobpcg",
+            f"some {iterative.passes:.0f} passes with thin products are expected to take "
+            f"{iterative.seconds / direct.seconds:.2g} of the time of {what}",
+        )
     if max(p1, p2) > n:
-        return f"there are more columns than rows, so it works on the {n} x {n} side"
-    return f"the covariances of {p1} + {p2} columns take {_size(8 * (p1 + p2) ** 2)} and one pass"
-
-
-def memory_needed(views: Views, solver: str) -> int:
-    """Bytes of the dense matrices a direct solver holds at a time, beyond the data."""
-    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-    if solver == "qr":
-        # The factor, a merge of two, and the orthogonal factors of both sides.
-        return 8 * 10 * min(n, p1 + p2) * (p1 + p2)
-    if max(p1, p2) > n:
-        # Both Gram matrices, their eigenvectors and LAPACK's workspace.
-        return 8 * 10 * n * n
-    # The sums, one block's contribution for each thread, and the scaled copy the solver factors.
-    return 8 * (5 + views.threads) * (p1 + p2) ** 2
+        return Choice("exact", f"there are more columns than rows, so it works on {what}")
+    return Choice("exact", f"{what} take {size(8 * (p1 + p2) ** 2)} and one pass, less than iterating would")
 
 
 def require_memory(views: Views, solver: str) -> None:
@@ -90,22 +99,53 @@ def require_memory(views: Views, solver: str) -> None:
     if have is not None and need > have:
         p1, p2 = views.n_features_x, views.n_features_y
         raise ValueError(
-            f"solver={solver!r} needs about {_size(need)} for {views.n_samples} rows and {p1} + {p2} "
-            f"columns; this machine has {_size(have)}: select or hash columns first"
+            f"solver={solver!r} needs about {size(need)} for {views.n_samples} rows and {p1} + {p2} "
+            f"columns; this machine has {size(have)}: use solver='lobpcg', or 'auto'"
         )
 
 
-def physical_memory() -> int | None:
-    """Bytes of memory of this machine, or None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+class Plan(NamedTuple):
+    """What `solver="auto"` would take, why, and what each solver is expected to cost; prints as a table."""
+
+    solver: str
+    reason: str
+    costs: tuple[Cost, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'solver':<12}{'passes':>8}{'time':>12}{'memory':>12}"]
+        for cost in self.costs:
+            mark = " *" if cost.solver == self.solver else ""
+            cells = f"{cost.passes:>8.0f}{duration(cost.seconds):>12}{size(cost.memory):>12}"
+            lines.append(f"{cost.solver + mark:<12}{cells}")
+        return "\n".join([*lines, f"* auto takes {self.solver}: {self.reason}"])
 
 
-def _size(n_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} GB"
+def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
+    """What fitting these data is expected to take, by each solver, before anything long runs.
+
+    No row is read: shapes and the number of stored entries are known, and this machine's speed is measured in
+    a tenth of a second. Passes of iterative solvers are those that data like these took to the default
+    tolerance; times are good to a factor of two or three. Memory is beyond the data, in bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from appgrad import plan
+    >>> X, y = np.zeros((1000, 30)), np.zeros((1000, 20))
+    >>> found = plan(X, y, n_components=5)
+    >>> found.solver
+    'exact'
+    >>> found.costs[0].passes
+    1.0
+    """
+    views = as_views(X, y)
+    choice = chosen(views, costs(views, n_components))
+    return Plan(*choice, tuple(costs(views, n_components, measured_rates()).values()))
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people."""
+    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s" if seconds >= 0.1 else "< 0.1 s"

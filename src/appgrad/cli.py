@@ -1,4 +1,4 @@
-"""The command line: appgrad fit | transform | score | inspect | demo."""
+"""The command line: appgrad fit | plan | transform | score | inspect | demo."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
 
+from .choose import duration
+from .choose import plan as planned
+from .costs import size
 from .estimators import CCA, OverfitWarning, load
 from .files import open_text, open_views, read_table
 from .holdout import HeldOut, held_out
@@ -95,7 +98,9 @@ def fit(
     y: YSource,
     k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")] = 2,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to save the model.")] = None,
-    solver: Annotated[str, typer.Option(help="auto, exact, qr, als, appgrad or stochastic.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(help="auto, exact, qr, lobpcg, als, appgrad or stochastic.")
+    ] = "auto",
     ridge: Annotated[str, typer.Option(help="auto, a number, or one per view: RX,RY.")] = "auto",
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
@@ -188,6 +193,31 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
             _say(f"error: interrupted in the held-out check; {where}", err)
             raise typer.Exit(1) from None
+
+
+@app.command()
+def plan(
+    x: XSource,
+    y: YSource,
+    k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Say which solver a fit would take, and what each is expected to cost, before anything long runs.
+
+    Times are good to a factor of two or three; memory is beyond the data.
+    """
+    found = planned(open_views(x, y), n_components=k)
+    if as_json:
+        _print_json({**found._asdict(), "costs": [cost._asdict() for cost in found.costs]})
+        return
+    table = Table()
+    for heading in ("solver", "passes", "time", "memory"):
+        table.add_column(heading, justify="left" if heading == "solver" else "right")
+    for cost in found.costs:
+        cells = f"{cost.passes:.0f}", duration(cost.seconds), size(cost.memory)
+        table.add_row(cost.solver, *cells, style="bold" if cost.solver == found.solver else None)
+    out.print(table)
+    _say(f"auto takes {found.solver}: {found.reason}")
 
 
 @app.command()

@@ -187,7 +187,11 @@ class Covariance:
         """
         u, dtype, c = self.units, self.dtype, A.shape[1]
         offsets = (u.mean_x - self.shift_x) * u.scale_x, (u.mean_y - self.shift_y) * u.scale_y
-        rest = np.concatenate([offsets[0] @ A, offsets[1] @ B]).astype(dtype)
+        # Without BLAS, whose threads would still be spinning when those of the pass need the cores.
+        rest = np.concatenate(
+            [np.einsum("i,ij->j", offset, C) for offset, C in zip(offsets, (A, B), strict=True)]
+        )
+        rest = rest.astype(dtype)
         A, B = (
             np.ascontiguousarray(C if np.all(scale == 1) else C * scale[:, None], dtype=dtype)
             for C, scale in ((A, u.scale_x), (B, u.scale_y))

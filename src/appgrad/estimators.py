@@ -255,7 +255,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
             solution = progress.solution()
         _warn_if_trivial(views, solution)
         if not interrupted:
-            _warn_if_unconverged(progress, options, views, solution)
+            _warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
         if self.verbose:
             logger.info("%s: %s; %.2f s", *choice, progress.seconds)
         self._set(solution, views.dtype)
@@ -525,6 +525,9 @@ def _logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], 
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
 FAR = 0.1
+# Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
+# the norm of residuals from the one that bounds errors.
+DEPENDENT = 1e6
 # What a run that ended on a budget is told, by the budget's name.
 BUDGETS = {
     "iterations": "max_iter",
@@ -545,8 +548,8 @@ def _warn_if_unconverged(
         ]
         if given:
             warnings.warn(
-                f"{BUDGETS[given[0]]} is for iterative solvers and was not used: set solver='appgrad' or "
-                "'stochastic'",
+                f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
+                "solver='lobpcg', or 'stochastic'",
                 UserWarning,
                 stacklevel=3,
             )
@@ -556,6 +559,22 @@ def _warn_if_unconverged(
             f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
             f"say that it is not at the solution: it captures {captured:.4f} in total. Use a preconditioner, "
             "a longer step or a smaller tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    unsure = options.solver == "lobpcg" and bool(np.any(np.isnan(solution.error_bounds)))
+    if unsure and progress.stopped == "converged" and _cancelled(solution) > DEPENDENT:
+        warnings.warn(
+            "lobpcg: the components are differences of columns that nearly depend on each other. Residuals, "
+            "which are estimates, may understate the error: check with solver='qr', or use a ridge",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if progress.stopped == "stalled":
+        warnings.warn(
+            f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
+            f"do not fall to tol={options.tol:g}. It captures {captured:.4f} in total; some columns are "
+            "nearly dependent: use a ridge, or a larger tol",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -570,6 +589,12 @@ def _warn_if_unconverged(
         ConvergenceWarning,
         stacklevel=3,
     )
+
+
+def _cancelled(solution: Solution) -> float:
+    """How much larger the terms of a score are than the score: the largest sum of (weight sd)^2."""
+    sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
+    return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
 def _warn_if_trivial(views: Views, solution: Solution) -> None:

@@ -34,9 +34,9 @@ def equilibration(variances: Array) -> Array:
 def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     """Whiten a covariance matrix S with a diagonal ridge R, deciding its rank when it is ill-conditioned.
 
-    Cholesky where S + R is so well conditioned that half of the digits are left; otherwise its eigen-decomposition, without the directions in
-    which S is at rounding level. `precision` is the relative error of the entries of S: rounding of the
-    products, or of the data when these are less precise.
+    Cholesky where S + R is so well conditioned that half of the digits are left; otherwise its
+    eigen-decomposition, without the directions in which S is at rounding level. `precision` is the relative
+    error of the entries of S: rounding of the products, or of the data when these are less precise.
     """
     live = np.flatnonzero(np.diag(S) > 0)
     W = np.zeros((len(S), len(live)))

@@ -37,6 +37,7 @@ from .solve import (
     canonical,
     iterate,
     require_rank,
+    solution,
 )
 from .solvers.als import ALS
 from .solvers.appgrad import AppGrad, small_flops
@@ -68,7 +69,7 @@ class Options(NamedTuple):
     dense: bool = False
 
 
-class Plan(NamedTuple):
+class Setup(NamedTuple):
     """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends."""
 
     solver: Solver
@@ -90,16 +91,16 @@ def run(
     """Progress after each iteration of the solver asked for, until it ends."""
     start = time.perf_counter() if start is None else start
     if options.solver == "stochastic":
-        plan = _stochastic(views, problem, options, rng, start)
+        setup = _stochastic(views, problem, options, rng, start)
     else:
-        plan = _batch(views, problem, options, rng)
+        setup = _batch(views, problem, options, rng)
     yield from iterate(
-        plan.solver,
-        plan.covs,
-        plan.width,
+        setup.solver,
+        setup.covs,
+        setup.width,
         rng,
-        finish=plan.finish,
-        limits=plan.limits,
+        finish=setup.finish,
+        limits=setup.limits,
         passes=lambda: views.passes,
         start=start,
         callback=callback,
@@ -114,7 +115,7 @@ def uses_matrices(views: Views, options: Options) -> bool:
     return options.dense or (options.solver == "als" and small)
 
 
-def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Plan:
+def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
     """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
     k, center, scale, ridge = problem
     limits = options.limits
@@ -132,7 +133,8 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
     else:
         m = moments(views, center)
         u = units(m, views.dtype, scale=scale, ridge=ridge)
-        cov = Covariance(views, m, u, dtype=working_dtype(views, m))
+        # LOBPCG ends in double precision, whatever it begins in.
+        cov = Covariance(views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(views, m))
     width = _width(options, k, views, views.n_samples)
     M = _preconditioner(options, kind, views, cov, rng)
     solver: Solver
@@ -170,9 +172,11 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
             plain = cov.products(A, B, ridge=False)
             # The ridge hides what the data lack.
             require_rank(k, *_ranks(cov, A, B, plain))
+        elif report.correlations is not None:
+            return solution(cov, report.correlations, A, B, plain, norm=norm)
         return canonical(cov, A, B, k, plain, norm)
 
-    return Plan(solver, repeat(cov), width, finish, limits)
+    return Setup(solver, repeat(cov), width, finish, limits)
 
 
 def _preconditioner(
@@ -195,7 +199,7 @@ def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int
     found = []
     variances = (var - ridge for var, ridge in zip(cov.diagonal(), cov.units[-2:], strict=True))
     for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
-        size = np.sqrt(np.sum(np.maximum(var, 0)[:, None] * C * C, axis=0))
+        size = np.sqrt(np.einsum("i,ij,ij->j", np.maximum(var, 0), C, C))
         inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
         G = (C.T @ SC) * inverse * inverse[:, None]
         values = np.linalg.eigvalsh((G + G.T) / 2)
@@ -204,20 +208,22 @@ def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int
 
 
 def _suffices_single(views: Views, cov: Operator) -> bool:
-    """Whether LOBPCG begins in single precision: with sparse rows, of which that makes half as much work.
+    """Whether LOBPCG begins in single precision: with sparse rows, which that makes half as much work of.
 
-    Dense rows would be converted in every pass, for nothing. Not where rounding of the means would be seen.
+    Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
+    rounding of the means would be seen.
     """
     m = cov.moments
     means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
     spread = variances[variances > 0]
     near = np.all(means**2 <= 1e3 * variances, where=variances > 0)
-    return bool(not _is_full(views) and len(spread) and spread.max() < 1e30 and spread.min() > 1e-30 and near)
+    useful = not is_full(views) or views.dtype == np.float32
+    return bool(useful and len(spread) and spread.max() < 1e30 and spread.min() > 1e-30 and near)
 
 
 def _stochastic(
     views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
-) -> Plan:
+) -> Setup:
     """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
     k, center, scale, ridge = problem
     n, size, limits = views.n_samples, options.batch_size, options.limits
@@ -253,7 +259,7 @@ def _stochastic(
 
     solver = Stochastic(k, eta, M, adaptive=options.step_size is None)
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
-    return Plan(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
+    return Setup(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
 
 
 def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
@@ -268,22 +274,22 @@ def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
         Nx, Ny, _ = captured(*report.grams, k)
         P, _, Qt = np.linalg.svd(Nx.T @ report.grams[1] @ Ny)
         A, B = A @ (Nx @ P[:, :k]), B @ (Ny @ Qt[:k].T)
-    solution = canonical(at_hand, A, B, k)
+    found = canonical(at_hand, A, B, k)
     # Bounds on what these rows have in common say nothing of the others.
-    solution = solution._replace(error_bounds=np.full(k, np.nan))
+    found = found._replace(error_bounds=np.full(k, np.nan))
     if halves[0].n <= 2 * A.shape[1]:
-        return solution
-    found = []
+        return found
+    halved = []
     for here, there in (halves, halves[::-1]):
         try:
             pairs = canonical(here, A, B, k)
         except ValueError:
-            return solution
+            return found
         Gx, Gxy, Gy = there.grams(pairs.x_weights, pairs.y_weights)
         spread = np.sqrt(np.diag(Gx) * np.diag(Gy))
-        found.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
-    rho = np.clip(np.sort(np.mean(found, axis=0))[::-1], 0.0, 1.0)
-    return solution._replace(correlations=rho)
+        halved.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
+    rho = np.clip(np.sort(np.mean(halved, axis=0))[::-1], 0.0, 1.0)
+    return found._replace(correlations=rho)
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
@@ -302,10 +308,11 @@ def _kind(asked: str | None, views: Views) -> str | None:
     """
     if asked != "auto":
         return asked
-    return "lowrank" if _is_full(views) else "jacobi"
+    return "lowrank" if is_full(views) else "jacobi"
 
 
-def _is_full(views: Views) -> bool:
+def is_full(views: Views) -> bool:
+    """Whether most entries of a row are stored: dense data, or sparse data that should not be."""
     return views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
 
 

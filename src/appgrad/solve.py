@@ -16,6 +16,8 @@ from .views import Array
 
 Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]
+# Of two states whose captured correlations differ by less than this share, the newer one is the better.
+ROUNDING = 1e-10
 # A bound on the error of a correlation that is above this says nothing.
 MEANINGFUL = 0.1
 
@@ -60,9 +62,11 @@ class Solution(NamedTuple):
 class Report(NamedTuple):
     """What one step found out on the way: diagnostics travel apart from the state.
 
-    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand. An
-    `estimate` of the correlation captured, from some of the rows, does not compete with earlier ones: the
-    newest counts. `event` says what went wrong and was mended; `stalled` that going on is no use.
+    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand,
+    `correlations` theirs if they are canonical pairs of their spans already, and `residual` the largest of
+    theirs where it is known. An `estimate` of the correlation captured, from some of the rows or in low
+    precision, does not compete with earlier ones: the newest counts. `event` says what went wrong and was
+    mended; `stalled` that going on is no use.
     """
 
     A: Array
@@ -72,6 +76,8 @@ class Report(NamedTuple):
     converged: bool
     products: Products | None = None
     grams: tuple[Array, Array, Array] | None = None
+    correlations: Array | None = None
+    residual: float = np.inf
     estimate: bool = False
     event: str | None = None
     stalled: bool = False
@@ -147,7 +153,7 @@ def iterate(
         state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
         iteration += 1
         flops += report.flops
-        if best is None or report.estimate or best.estimate or not report.tcc < best.tcc:
+        if best is None or _is_better(report, best):
             best = report
         spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
         progress = Progress(
@@ -171,6 +177,16 @@ def iterate(
         yield progress._replace(stopped=stopped, solution=partial(finish, best, stopped))
         if stopped is not None:
             return
+
+
+def _is_better(report: Report, best: Report) -> bool:
+    """Whether a report takes the place of an earlier one: more correlation, or a smaller residual.
+
+    Rounding can feign correlation where columns are nearly dependent: such a state has large residuals.
+    """
+    if report.estimate or best.estimate or report.residual < best.residual:
+        return True
+    return not report.tcc < (1 - ROUNDING) * best.tcc
 
 
 def _exhausted(spent: Limits, limits: Limits) -> str | None:
@@ -227,10 +243,10 @@ def solution(
     u = cov.units
     rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
-    squares = np.sum(rx * zx, axis=0) + np.sum(ry * zy, axis=0)
+    squares = np.einsum("ij,ij->j", rx, zx) + np.einsum("ij,ij->j", ry, zy)
     if error_bounds is None:
         error_bounds = _error_bounds(cov, rx, ry)
-    var_u, var_v = np.sum(A * xx, axis=0), np.sum(B * yy, axis=0)
+    var_u, var_v = np.einsum("ij,ij->j", A, xx), np.einsum("ij,ij->j", B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
     fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
@@ -239,7 +255,7 @@ def solution(
     fx, fy = fx * sign, fy * sign
     return Solution(
         correlations=np.clip(rho, 0.0, 1.0),
-        training_correlations=np.clip(np.sum(A * xy, axis=0) * fx * fy, 0.0, 1.0),
+        training_correlations=np.clip(np.einsum("ij,ij->j", A, xy) * fx * fy, 0.0, 1.0),
         x_weights=x_weights * fx,
         y_weights=B * u.scale_y[:, None] * fy,
         x_loadings=_unscaled(xx, u.scale_x) * fx,
@@ -288,9 +304,9 @@ def _error_bounds(cov: Operator, rx: Array, ry: Array) -> Array:
             squares += np.sum((whitening(S, ridge).W.T @ r) ** 2, axis=0)
         return np.asarray(np.sqrt(squares / 2))
     for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
-        least = np.where(scale > 0, ridge, np.inf)[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            squares += np.sum(np.where(r == 0, 0.0, r * r / least), axis=0)
+            # A column that is absent has no residual; one without a ridge leaves the bound unknown.
+            squares += np.einsum("i,ij,ij->j", np.where(scale > 0, 1 / ridge, 0.0), r, r)
     bounds = np.sqrt(squares / 2)
     return np.where(bounds < MEANINGFUL, bounds, np.nan)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from .views import Array, Matrix, blas_limit, blas_threads
+from .views import Array, Matrix, blas_limit, blas_threads, workers
 
 T = TypeVar("T")
 
@@ -44,8 +44,9 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
     with nullcontext(False) if threads == 1 else blas_limit(1) as alone:
         if not alone:
             return [f(rows) for rows in ranges]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(f, ranges))
+        futures = [workers(threads).submit(f, rows) for rows in ranges]
+        wait(futures)
+        return [future.result() for future in futures]
 
 
 def add_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:

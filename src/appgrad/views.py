@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from threading import RLock
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -38,6 +39,13 @@ class Block(NamedTuple):
     offset: int
     x: Matrix
     y: Matrix
+
+
+class Part(NamedTuple):
+    """A number of rows, and the call that makes a block of them."""
+
+    rows: int
+    block: Callable[[], Block]
 
 
 class Views(Protocol):
@@ -78,6 +86,9 @@ class Views(Protocol):
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order, in the precision of the views or in another one."""
 
+    def parts(self, dtype: Any = None) -> Iterator[Part]:
+        """The same blocks, each to be made in the thread that works on it."""
+
     def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T], dtype: Any = None) -> T:
         """`combine` over `f(block)` in a fixed order, so that two runs agree to the last bit."""
 
@@ -109,6 +120,11 @@ class BaseViews:
         """Every row once, in order."""
         raise NotImplementedError
 
+    def parts(self, dtype: Any = None) -> Iterator[Part]:
+        """Blocks to be made; here they are made already."""
+        for block in self.blocks(dtype):
+            yield Part(block.x.shape[0], partial(_same, block))
+
     def take(self, rows: Array) -> Views:
         """The views restricted to these rows."""
         raise NotImplementedError
@@ -116,7 +132,8 @@ class BaseViews:
     def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T], dtype: Any = None) -> T:
         """`combine` over `f(block)` in a fixed order."""
         # Closed whatever happens: it holds a limit on the threads of BLAS.
-        with closing(_ordered_map(f, self.blocks(dtype), self.threads)) as results:
+        parts = self.parts(dtype)
+        with closing(_ordered_map(lambda part: f(part.block()), parts, self.threads)) as results:
             total = next(results)
             for result in results:
                 total = combine(total, result)
@@ -207,11 +224,18 @@ class ArrayViews(BaseViews):
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order."""
+        return (part.block() for part in self.parts(dtype))
+
+    def parts(self, dtype: Any = None) -> Iterator[Part]:
+        """Blocks to be cut and converted."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         for start in range(0, self.n_samples, self.block_rows):
             stop = min(start + self.block_rows, self.n_samples)
-            index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
-            yield Block(start, *(_part(m, index, dtype) for m in (self.x, self.y)))
+            yield Part(stop - start, partial(self._block, start, stop, dtype))
+
+    def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
+        index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
+        return Block(start, *(_cut(m, index, dtype) for m in (self.x, self.y)))
 
     def take(self, rows: Array) -> ArrayViews:
         """The views restricted to these rows, not copied."""
@@ -221,7 +245,7 @@ class ArrayViews(BaseViews):
         )
 
 
-def _part(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
+def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
     """Some rows of a matrix in some precision; consecutive sparse ones share their column indices with it."""
     if isinstance(index, slice) and sp.issparse(m):
         start, stop = m.indptr[index.start], m.indptr[index.stop]
@@ -260,9 +284,13 @@ class CountedViews(BaseViews):
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, counted."""
-        for block in self.views.blocks(dtype):
-            self._count(block.x.shape[0])
-            yield block
+        return (part.block() for part in self.parts(dtype))
+
+    def parts(self, dtype: Any = None) -> Iterator[Part]:
+        """Blocks to be made, counted."""
+        for part in self.views.parts(dtype):
+            self._count(part.rows)
+            yield part
 
     def _count(self, rows: int) -> None:
         self.rows += rows
@@ -357,7 +385,11 @@ def blas_limit(threads: int) -> Iterator[bool]:
         _blas_owner.release()
 
 
-def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int) -> Generator[T, None, None]:
+def _same(block: Block) -> Block:
+    return block
+
+
+def _ordered_map(f: Callable[[Part], T], blocks: Iterator[Part], threads: int) -> Generator[T, None, None]:
     """`map` in order over a thread pool, with at most `threads + 1` blocks in flight.
 
     Each block is worked on by one thread, BLAS included: faster than a parallel BLAS block by block
@@ -370,11 +402,26 @@ def _ordered_map(f: Callable[[Block], T], blocks: Iterator[Block], threads: int)
         if not alone:
             yield from map(f, blocks)
             return
-        with ThreadPoolExecutor(threads) as pool:
-            pending: deque[Future[T]] = deque()
+        pool, pending = workers(threads), deque[Future[T]]()
+        try:
             for block in blocks:
                 pending.append(pool.submit(f, block))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+        finally:
+            # Whatever ends this early, nothing goes on behind its back.
+            for future in pending:
+                future.cancel()
+            wait(pending)
+
+
+def workers(threads: int) -> ThreadPoolExecutor:
+    """The threads of this process: starting new ones for every pass would take a tenth of a small one."""
+    return _workers(threads, os.getpid())
+
+
+@cache
+def _workers(threads: int, process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="appgrad")

@@ -16,11 +16,14 @@ from .appgrad import require_comparable, small_flops
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.
-FINE, GAIN = 1e-3, 1e-5
+FINE, GAIN = 1e-3, 1e-6
 # Iterations after which products are computed anew: each one carried on adds its rounding errors.
 REFRESH = 30
-# Directions count as dependent, and residuals as zero, below so many units of the last place of the products.
-DEPENDENT, ZERO = 16, 1000
+# Columns count as dependent where they differ by less than this power of the precision of their products: to
+# tell more of them apart would amplify rounding errors that are carried on (docs/decisions/0005).
+DEPENDENT = 0.75
+# Residuals count as zero below so many units of the last place.
+ZERO = 1000
 # A run stalls when its largest residual has not halved for this many iterations.
 PATIENCE = 100
 
@@ -50,7 +53,8 @@ class State(NamedTuple):
     """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
 
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
-    sizes, and `tol` what they are to come to; `least` the smallest there was of the largest one, and for how long it has not been halved.
+    sizes, and `tol` what they are to come to; `least` the smallest there was of the largest one, and for how
+    long it has not been halved.
     """
 
     pairs: Vectors
@@ -125,7 +129,7 @@ class LOBPCG:
     def _is_fine(self, state: State) -> bool:
         """Whether more precision is needed to go on, or to be sure of having arrived."""
         worst = state.residuals[: self.n_components].max()
-        return bool(worst < max(FINE, state.tol) or state.gain < GAIN)
+        return bool(worst < max(FINE, state.tol) or state.gain < GAIN or state.least[1] >= PATIENCE / 4)
 
     def _refreshed(self, state: State, cov: Operator, dtype: Any) -> State:
         """The same pairs and moves with products computed anew."""
@@ -137,13 +141,16 @@ class LOBPCG:
         pairs = Vectors(A[:, :c], B[:, :d], (xx[:, :c], xy[:, :d], yx[:, :c], yy[:, :d]))
         moves = Vectors(A[:, c:], B[:, d:], (xx[:, c:], xy[:, d:], yx[:, c:], yy[:, d:]))
         none = _no_vectors(len(A), len(B), dtype)
-        return self._ritz(cov, (pairs, moves, none), _grams(both), c)._replace(least=state.least)
+        # In another precision patience begins anew.
+        waited = state.least[1] if A.dtype == state.pairs.A.dtype else 0
+        refreshed = self._ritz(cov, (pairs, moves, none), _grams(both), c)
+        return refreshed._replace(least=(state.least[0], waited))
 
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         (A, _, _), (B, _, _) = parts[0].sides()
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
-        precision = DEPENDENT * eps
+        precision = max(eps**DEPENDENT, eps * _cancelled(cov, parts, grams))
         # Matrices as small as these take several times as long on two threads as on one.
         with blas_limit(1):
             Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (grams.x, grams.y))
@@ -170,8 +177,9 @@ class LOBPCG:
         )
 
     def _reported(self, state: State, flops: float) -> tuple[State, Report]:
-        A, B, products = state.pairs
         k, coarse = self.n_components, self._is_coarse(state)
+        # Without the guard columns, which would mix with those of the same correlation and are less exact.
+        A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
         converged = not coarse and bool(np.all(state.residuals[:k] < state.tol))
         report = Report(
             A,
@@ -179,9 +187,11 @@ class LOBPCG:
             tcc=float(state.rho[:k].sum()),
             flops=flops,
             converged=converged,
-            products=None if coarse else products,
+            products=None if coarse else (products[0], products[1], products[2], products[3]),
+            correlations=None if coarse else state.rho[:k],
+            residual=float(state.residuals[:k].max()),
             estimate=coarse,
-            stalled=state.least[1] >= PATIENCE,
+            stalled=not coarse and state.least[1] >= PATIENCE,
         )
         return state, report
 
@@ -234,6 +244,22 @@ def _mixed(
 
     over_rows(mix, p)
     return pairs, moves, residuals
+
+
+def _cancelled(cov: Operator, parts: tuple[Vectors, ...], grams: Grams) -> float:
+    """How much larger the terms of a variance are than their sum, for the worst of all columns.
+
+    a'Sa is a sum of products of entries of a: where columns of the data nearly depend on each other, it is
+    small beside sum a_i^2 S_ii, and its rounding error that of the terms.
+    """
+    worst = 1.0
+    for view, (diagonal, G) in enumerate(zip(cov.diagonal(), (grams.x, grams.y), strict=True)):
+        columns = [part.sides()[view][0] for part in parts]
+        d = diagonal.astype(columns[0].dtype)
+        terms = np.concatenate([np.einsum("i,ij,ij->j", d, C, C) for C in columns])
+        sums = np.diag(G)
+        worst = max(worst, float(np.max(terms / np.where(sums > 0, sums, np.inf), initial=1.0)))
+    return worst
 
 
 def _bordered(state: State, new: Vectors) -> Grams:

@@ -1,0 +1,104 @@
+"""How time and memory grow, one variable at a time, and where LOBPCG overtakes covariances.
+
+    python benchmarks/growth.py [--record FILE]
+
+Sparse rows of random columns, Zipf-like, ten iterations of LOBPCG; exponents are those of a power law fitted
+to the last points. Then dense rows, exact against LOBPCG to its default tolerance, for growing p: what
+`solver="auto"` has to decide. docs/figures/draw.py draws the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from appgrad import CCA, plan
+from appgrad.datasets import planted
+from measure import seconds
+
+# Columns a view, rows, components, entries a row: one at a time is multiplied.
+BASE = {"n": 200_000, "p": 20_000, "k": 10, "entries": 10}
+FACTORS = {"n": (1, 2, 4, 8), "p": (1, 2, 4, 8), "k": (1, 2, 4, 8), "entries": (1, 2, 4, 8)}
+DENSE = (100, 200, 400, 800, 1600)
+
+
+def sparse(n: int, p: int, entries: int, rng: np.random.Generator) -> sp.csr_array:
+    """Rows of this many entries, in columns of decreasing frequency."""
+    columns = (p ** rng.random(n * entries)).astype(np.int64) - 1
+    m = sp.csr_array(
+        (np.ones(n * entries, np.uint8), columns, np.arange(0, n * entries + 1, entries)), (n, p)
+    )
+    m.sum_duplicates()
+    return m
+
+
+def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float]:
+    """Seconds and bytes of ten iterations: the shorter of two runs, and a third for its memory."""
+    rng = np.random.default_rng(0)
+    X, Y = sparse(n, p, entries, rng), sparse(n, p, entries, rng)
+
+    def fit() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            CCA(k, solver="lobpcg", max_iter=10, tol=0, random_state=0).fit(X, Y)
+
+    spent = min(seconds(fit) for _ in range(2))
+    tracemalloc.start()
+    fit()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return spent, float(peak)
+
+
+def exponent(x: list[float], y: list[float]) -> float:
+    """Of the power law through the last points."""
+    return float(np.polyfit(np.log(x[-3:]), np.log(y[-3:]), 1)[0])
+
+
+def crossing() -> list[dict]:
+    """Seconds of both solvers on 20,000 dense rows, and what is taken."""
+    rows = []
+    for p in DENSE:
+        q = planted(20000, p, p, [0.9, 0.8, 0.7, 0.6, 0.5], condition=30, random_state=0)
+        found: dict = {"p": p, "auto": plan(q.X, q.y, 5).solver}
+        for solver in ("exact", "lobpcg"):
+            fit = CCA(5, solver=solver, random_state=0)
+            found[solver] = seconds(lambda: fit.fit(q.X, q.y))  # noqa: B023
+        found["passes"] = fit.n_passes_
+        rows.append(found)
+        print(found, flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--record", type=Path)
+    args = parser.parse_args()
+    record: dict = {"base": BASE}
+    for variable, factors in FACTORS.items():
+        values = [BASE[variable] * factor for factor in factors]
+        found = [measured(**BASE | {variable: value}) for value in values]
+        times, peaks = [t for t, _ in found], [m for _, m in found]
+        record[variable] = {
+            "values": values,
+            "seconds": times,
+            "bytes": peaks,
+            "exponents": {"time": exponent(values, times), "memory": exponent(values, peaks)},
+        }
+        print(variable, record[variable], flush=True)
+    record["crossing"] = crossing()
+    if args.record:
+        args.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

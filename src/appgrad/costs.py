@@ -1,0 +1,157 @@
+"""What a fit is expected to take: passes, seconds and memory of each solver, before anything long runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+
+from .moments import DENSE_ABOVE
+from .run import OVERSAMPLING, PASSES, is_full
+from .thin import add_gathered, add_scores
+from .views import Views
+
+
+class Rates(NamedTuple):
+    """Seconds of one multiplication and addition, in different kinds of work.
+
+    `square` in Z'Z, `factor` in everything that grows with p^3, `dense` and `sparse` in products of rows with
+    thin matrices, `thin` in the algebra of p x k matrices.
+    """
+
+    square: float
+    factor: float
+    dense: float
+    sparse: float
+    thin: float
+
+
+# Measured on two cores of a server (benchmarks/choosing.py). What "auto" takes depends on their ratios alone,
+# and on no clock: the same data are always solved in the same way.
+NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=5e-11, sparse=3.5e-10, thin=3e-11)
+# Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
+# texts 300, path names 255; 99 % of the correlation are captured after 5 to 15.
+LOBPCG = {True: 40, False: 250}
+# Of the slower ones, to a thousandth of the captured correlation (MNIST, Mediamill; words, for sparse rows).
+APPGRAD, ALS = 40, 100
+# Doubles for each feature and column carried, at the peak (benchmarks/memory.py).
+DOUBLES = {"als": 20, "appgrad": 20, "lobpcg": 32, "stochastic": 80}
+
+
+class Cost(NamedTuple):
+    """What one solver is expected to take: `memory` in bytes beyond the data."""
+
+    solver: str
+    passes: float
+    seconds: float
+    memory: float
+
+
+def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
+    """The expected cost of k components by each solver."""
+    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    full, w = is_full(views), k + OVERSAMPLING
+    one = 3 * n * views.entries * w * (rates.dense if full else rates.sparse)
+    algebra = 30 * p * w * w * rates.thin
+    found = [_exact(views, rates), _qr(views, rates)]
+    lobpcg, start = LOBPCG[full], 1.0
+    for solver, passes, each in (
+        ("lobpcg", start + lobpcg, one + algebra),
+        ("als", start + ALS, one + algebra / 3),
+        ("appgrad", start + 4 + APPGRAD * (1 if full else 5), one + algebra / 3),
+        ("stochastic", PASSES + 1.0, 3 * one + n / 200 * 40 * p * w * rates.thin),
+    ):
+        found.append(Cost(solver, passes, passes * each, 8 * DOUBLES[solver] * p * w))
+    return {cost.solver: cost for cost in found}
+
+
+def _exact(views: Views, rates: Rates) -> Cost:
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    memory, entries, p = memory_needed(views, "exact"), views.entries, p1 + p2
+    if max(p1, p2) > n:
+        # Both n x n matrices and their eigenvectors, in one pass for each budget full of rows, and one more.
+        passes = 2 + np.ceil(8 * n * entries / budget())
+        return Cost("exact", passes, n * n * entries * rates.square * 2 + 20 * n**3 * rates.factor, memory)
+    squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
+    return Cost("exact", 1.0, n * squares * rates.square + p**3 * rates.factor, memory)
+
+
+def _qr(views: Views, rates: Rates) -> Cost:
+    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    least = min(n, p)
+    seconds = 5 * n * p * least * rates.square + 20 * least**2 * p * rates.factor
+    return Cost("qr", 2.0, seconds, memory_needed(views, "qr"))
+
+
+def memory_needed(views: Views, solver: str) -> int:
+    """Bytes of the dense matrices a direct solver holds at a time, beyond the data."""
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    if solver == "qr":
+        # The factor, a merge of two, and the orthogonal factors of both sides.
+        return 8 * 10 * min(n, p1 + p2) * (p1 + p2)
+    if max(p1, p2) > n:
+        # Both Gram matrices, their eigenvectors and LAPACK's workspace.
+        return 8 * 10 * n * n
+    # The sums, one block's contribution for each thread, and the scaled copy the solver factors.
+    return 8 * (5 + views.threads) * (p1 + p2) ** 2
+
+
+def budget() -> int:
+    """Bytes a solver may take beyond the data and a few thin matrices: scikit-learn's `working_memory`."""
+    return int(get_config()["working_memory"] * 2**20)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def measured_rates() -> Rates:
+    """The rates of this machine, from some ten milliseconds of each kind of work."""
+    rng = np.random.default_rng(0)
+    n, p, w = 4000, 400, 25
+    Z, A, U = rng.standard_normal((n, p)), rng.standard_normal((p, w)), rng.standard_normal((n, 2 * w))
+    square = _seconds(lambda: Z.T @ Z) / (n * p * p)
+    dense = _seconds(lambda: (Z @ A, Z.T @ U)) / (3 * n * p * w)
+    rows, entries, columns = 40000, 5, 5000
+    data, indptr = np.ones(rows * entries), np.arange(0, rows * entries + 1, entries)
+    S = sp.csr_array((data, rng.integers(0, columns, rows * entries), indptr), shape=(rows, columns))
+    B, V, every = rng.standard_normal((columns, w)), rng.standard_normal((rows, 2 * w)), slice(0, rows)
+
+    def sparse() -> None:
+        add_scores(S, every, B, np.zeros((rows, w)))
+        add_gathered(S, every, V, np.zeros((columns, 2 * w)))
+
+    # One thread here, as many as there are in a fit.
+    found = _seconds(sparse) / (3 * rows * entries * w)
+    C, D = rng.standard_normal((20000, 3 * w)), rng.standard_normal((3 * w, w))
+    thin = _seconds(lambda: C @ D) / (C.shape[0] * D.size)
+    ratio = square / NOMINAL.square
+    return Rates(square, NOMINAL.factor * ratio, dense, found, thin)
+
+
+def _seconds(f: Callable[[], object]) -> float:
+    """The shortest of three runs."""
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        f()
+        best = min(best, time.perf_counter() - start)
+    return float(best)
+
+
+def size(n_bytes: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit != "GB" else f"{n_bytes:.1f} GB"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"

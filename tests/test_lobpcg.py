@@ -1,0 +1,320 @@
+"""LOBPCG where it is hard: clusters, dependent columns, precision, and what it says of its own accuracy."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+import naive
+from appgrad import CCA
+from appgrad.covariance import Covariance, units
+from appgrad.datasets import planted
+from appgrad.moments import moments
+from appgrad.preconditioners import Preconditioner, exact, jacobi
+from appgrad.run import Options, run
+from appgrad.solve import Limits, Problem
+from appgrad.solvers.lobpcg import LOBPCG, REFRESH
+from appgrad.views import ArrayViews, CountedViews
+
+
+def fitted(X, Y, k, **params):
+    """A model, and whether it says that something may be wrong with it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = CCA(k, solver="lobpcg", random_state=0, **params).fit(X, Y)
+    return model, any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def operator(X, Y, ridge="auto", dtype=None):
+    views = ArrayViews(X, Y)
+    m = moments(views)
+    return Covariance(views, m, units(m, views.dtype, ridge=ridge), dtype)
+
+
+def states(solver, cov, width, steps):
+    """All states and reports of a run."""
+    found = [solver.init(cov, width, np.random.default_rng(0))]
+    for _ in range(steps):
+        found.append(solver.step(found[-1][0], cov))
+    return found
+
+
+@pytest.fixture(scope="module")
+def data():
+    p = planted(2000, 40, 30, [0.95, 0.9, 0.7, 0.5, 0.3], condition=30, random_state=0)
+    return p.X, p.y
+
+
+@pytest.fixture(scope="module")
+def words():
+    """Indicators of words and of words near them, the rare ones in single rows."""
+    rng = np.random.default_rng(0)
+    n, p = 20000, 400
+    ids = np.minimum(rng.zipf(1.3, n), p) - 1
+    near = np.where(rng.random(n) < 0.7, ids, np.minimum(rng.zipf(1.3, n), p) - 1)
+    return tuple(sp.csr_array((np.ones(n), i, np.arange(n + 1)), shape=(n, p)) for i in (ids, near))
+
+
+# Hard problems
+
+
+@pytest.mark.parametrize("k", [3, 20, 50])
+def test_fifty_equal_correlations(k):
+    p = planted(3000, 80, 70, [0.7] * 50, exact=True, random_state=0)
+    model, unsure = fitted(p.X, p.y, k)
+    np.testing.assert_allclose(model.canonical_correlations_, 0.7, atol=1e-8)
+    assert not unsure
+
+
+def test_a_correlation_of_one():
+    p = planted(2000, 20, 20, [1.0, 1.0, 0.9, 0.5], exact=True, random_state=0)
+    model, unsure = fitted(p.X, p.y, 4)
+    np.testing.assert_allclose(model.canonical_correlations_, [1, 1, 0.9, 0.5], atol=1e-6)
+    assert not unsure
+
+
+def test_more_components_than_correlations():
+    p = planted(2000, 20, 20, [0.9, 0.5], exact=True, random_state=0)
+    model, unsure = fitted(p.X, p.y, 8)
+    np.testing.assert_allclose(model.canonical_correlations_, [0.9, 0.5, 0, 0, 0, 0, 0, 0], atol=1e-8)
+    U, _ = model.transform(p.X, p.y)
+    np.testing.assert_allclose(np.cov(U.T, bias=True), np.eye(8), atol=1e-6)
+    assert not unsure
+
+
+@pytest.mark.parametrize("ridge", ["auto", 0.0])
+def test_every_column_twice(ridge, rng):
+    Z = rng.standard_normal((1000, 12))
+    W = Z[:, :6] + rng.standard_normal((1000, 6))
+    model, unsure = fitted(np.hstack([Z, Z]), np.hstack([W, W]), 6, ridge=ridge)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(Z, W, 6)[0], atol=1e-8)
+    assert not unsure
+
+
+@pytest.mark.parametrize("condition", [1e4, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize(
+    "params", [{}, {"preconditioner": "jacobi"}, {"ridge": 0.0}, {"covariance": "dense"}]
+)
+def test_nearly_dependent_columns_converge_or_say_so(condition, params):
+    p = planted(2000, 30, 20, [0.9, 0.7, 0.5], condition=condition, random_state=0)
+    model, unsure = fitted(p.X, p.y, 3, **params)
+    best = CCA(3, solver="qr", ridge=params.get("ridge", "auto")).fit(p.X, p.y)
+    gap = np.abs(model.canonical_correlations_ - best.canonical_correlations_).max()
+    assert unsure or gap < 1e-3
+    assert np.all(np.isfinite(model.x_weights_))
+    # Rounding never feigns correlation.
+    assert np.all(model.canonical_correlations_ < best.canonical_correlations_ + 1e-3)
+
+
+@pytest.mark.parametrize(("p1", "p2", "k"), [(1, 60, 1), (60, 1, 1), (3, 500, 2), (2, 2, 2), (1, 1, 1)])
+def test_views_of_very_different_width(p1, p2, k, rng):
+    X = rng.standard_normal((1000, p1))
+    Y = rng.standard_normal((1000, p2))
+    Y[:, 0] += X[:, 0]
+    model, unsure = fitted(X, Y, k)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, k)[0], atol=1e-7)
+    assert not unsure
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_indicators_centred_or_not(center, words):
+    """Without centring the first pair is the constant, with a correlation of one."""
+    X, Y = words
+    model, unsure = fitted(X, Y, 8, center=center)
+    best = CCA(8, solver="exact", center=center).fit(X, Y).canonical_correlations_
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-6)
+    assert not unsure
+    if not center:
+        assert best[0] > 1 - 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
+def test_units_do_not_matter(scale, to, data):
+    X, Y = data
+    found, expected = (fitted(to(X * s), to(Y), 3)[0].canonical_correlations_ for s in (scale, 1.0))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_constant_columns_have_no_weight(data):
+    X, Y = data
+    model, _ = fitted(np.c_[np.full(len(X), 3.3), X], Y, 3)
+    assert np.all(model.x_weights_[0] == 0)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 3)[0], atol=1e-7)
+
+
+def test_more_columns_than_rows(rng):
+    X, Y = rng.standard_normal((120, 300)), rng.standard_normal((120, 200))
+    model, unsure = fitted(X, Y, 4, ridge=5.0)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 4, ridge=5.0)[0], atol=1e-7)
+    assert not unsure
+
+
+# How it goes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_carried_products_are_those_of_the_columns(dtype, data):
+    """After many iterations, what is carried is what would be computed anew, to rounding."""
+    cov = operator(*data)
+    solver = LOBPCG(3, jacobi(cov), tol=0, single=dtype == np.float32)
+    state = solver.init(cov, 8, np.random.default_rng(0))[0]
+    for _ in range(10):
+        state = solver.step(state, cov)[0]
+    assert state.pairs.A.dtype == dtype
+    eps = np.finfo(dtype).eps
+    for vectors in (state.pairs, state.moves):
+        for carried, anew in zip(vectors.products, cov.products(vectors.A, vectors.B), strict=True):
+            np.testing.assert_allclose(carried, anew, atol=300 * eps * np.abs(anew).max())
+    A, B = (np.hstack(pair) for pair in zip(state.pairs[:2], state.moves[:2], strict=True))
+    for carried, anew in zip(state.grams, cov.grams(A, B), strict=True):
+        np.testing.assert_allclose(carried, anew, atol=1e4 * eps)
+
+
+def test_every_iteration_captures_more(data):
+    cov = operator(*data)
+    tcc = [report.tcc for _, report in states(LOBPCG(3, jacobi(cov), tol=0), cov, 8, REFRESH + 5)]
+    assert np.all(np.diff(tcc) > -1e-10)
+    best = naive.cca(*data, 3)[0].sum()
+    assert tcc[-1] < best + 1e-9
+    assert tcc[-1] > 0.99999 * best
+
+
+def test_moves_pay(data):
+    """Without the last moves this is steepest descent, and much slower."""
+    cov = operator(*data)
+    solver = LOBPCG(3, jacobi(cov), tol=0)
+    state = solver.init(cov, 8, np.random.default_rng(0))[0]
+    best = naive.cca(*data, 3)[0].sum()
+    for _ in range(12):
+        none = state.moves._replace(
+            A=state.moves.A[:, :0],
+            B=state.moves.B[:, :0],
+            products=tuple(C[:, :0] for C in state.moves.products),
+        )
+        c = state.pairs.A.shape[1]
+        grams = type(state.grams)(*(G[:c, :c] for G in state.grams))
+        state, report = solver.step(state._replace(moves=none, grams=grams), cov)
+    with_moves = states(solver, cov, 8, 12)[-1][1]
+    assert best - with_moves.tcc < 0.2 * (best - report.tcc)
+
+
+def test_the_exact_preconditioner_needs_few_iterations(data):
+    cov = operator(*data).dense()
+    runs = {
+        name: states(LOBPCG(3, M, tol=0), cov, 8, 6)[-1][1]
+        for name, M in (("none", Preconditioner()), ("jacobi", jacobi(cov)), ("exact", exact(cov)))
+    }
+    assert runs["exact"].residual < 1e-4
+    assert runs["jacobi"].residual > 1e-3
+    rx, ry = np.ones((40, 1)), np.ones((30, 1))
+    zx, zy = exact(cov)(rx, ry)
+    xx, yy = cov.squares(zx, zy)
+    np.testing.assert_allclose(xx, rx, atol=1e-8)
+    np.testing.assert_allclose(yy, ry, atol=1e-8)
+
+
+def test_converged_pairs_are_locked(data):
+    """Their residuals ask for no products any more."""
+    widths = []
+
+    class Watched(Covariance):
+        def products(self, A, B, ridge=True):
+            widths.append(A.shape[1])
+            return super().products(A, B, ridge)
+
+    cov = operator(*data)
+    cov = Watched(cov.views, cov.moments, cov.units)
+    solver, tol = LOBPCG(5, jacobi(cov), tol=1e-3), 1e-3
+    state, report = solver.init(cov, 10, np.random.default_rng(0))
+    while not report.converged:
+        open_pairs = int(np.count_nonzero(state.residuals >= tol))
+        state, report = solver.step(state, cov)
+        assert widths[-1] == open_pairs
+    assert min(widths) < 10
+    assert np.all(state.residuals[:5] < tol)
+
+
+@pytest.mark.parametrize(
+    "budget", [{"max_iter": 3}, {"max_passes": 4}, {"max_seconds": 1e-9}, {"max_flops": 1}]
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_budgets(budget, sparse, words, data):
+    X, Y = words if sparse else data
+    with pytest.warns(ConvergenceWarning, match=f"lobpcg stopped at its {next(iter(budget))}"):
+        model = CCA(3, solver="lobpcg", random_state=0, **budget).fit(X, Y)
+    assert np.all(np.isfinite(model.x_weights_))
+    if "max_passes" in budget:
+        assert model.n_passes_ <= 4
+    if "max_iter" in budget:
+        assert model.n_iter_[0] == 3
+
+
+def test_sparse_rows_begin_in_single_precision_and_end_in_double(words):
+    X, Y = words
+    views = CountedViews(ArrayViews(X, Y))
+    options, rng = Options("lobpcg", limits=Limits(iterations=500)), np.random.default_rng(0)
+    seen = [np.asarray(p.solution.args[0].A).dtype for p in run(views, Problem(5), options, rng)]
+    assert seen[0] == np.float32
+    assert seen[-1] == np.float64
+    model, _ = fitted(X, Y, 5)
+    best = CCA(5, solver="exact").fit(X, Y).canonical_correlations_
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-8)
+
+
+def test_means_far_from_zero_are_not_left_to_single_precision(rng):
+    X = rng.standard_normal((2000, 30)) * (rng.random((2000, 30)) < 0.3)
+    X[:, 0] = 1e4 + rng.standard_normal(2000)
+    Y = rng.standard_normal((2000, 20)) * (rng.random((2000, 20)) < 0.3)
+    Y[:, 0] += X[:, 0] - 1e4
+    model, _ = fitted(sp.csr_array(X), sp.csr_array(Y), 2)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 2)[0], atol=1e-6)
+
+
+def test_a_stalled_run_says_so(rng):
+    p = planted(1000, 30, 20, [0.9, 0.7], condition=1e10, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"lobpcg stalls after \d+ iterations: residuals of up to"):
+        CCA(2, solver="lobpcg", ridge=0.0, tol=1e-12, random_state=0).fit(p.X, p.y)
+
+
+# What it says of its accuracy
+
+
+@pytest.mark.parametrize("params", [{"covariance": "dense"}, {"ridge": 1.0}])
+@pytest.mark.parametrize("iterations", [1, 2, 4])
+def test_error_bounds_hold(params, iterations, data):
+    """Each value is within its bound of a canonical correlation, and below the one it approaches."""
+    X, Y = data
+    ridge = params.get("ridge", 1e-10)
+    truth = naive.cca(X, Y, 30, ridge=ridge)[0]
+    model, _ = fitted(X, Y, 5, max_iter=iterations, tol=0, preconditioner="jacobi", **params)
+    rho, bounds = model.canonical_correlations_, model.error_bounds_
+    known = np.isfinite(bounds)
+    distance = np.abs(rho[:, None] - truth).min(axis=1)
+    assert np.all(distance[known] <= bounds[known] + 1e-12)
+    assert np.all(rho <= truth[:5] + 1e-9)
+    if "covariance" in params:
+        assert np.all(known)
+
+
+def test_no_bound_where_none_is_known(data):
+    model, _ = fitted(*data, 3, ridge=0.0)
+    assert np.all(np.isnan(model.error_bounds_))
+    model, _ = fitted(*data, 3)
+    assert not np.any(model.error_bounds_ > 0.1)
+
+
+@pytest.mark.parametrize("preconditioner", ["jacobi", "lowrank", None])
+def test_residuals_are_those_asked_for(preconditioner, data):
+    """Relative, in the norm of the preconditioner, below tol: recomputed from the weights for Jacobi."""
+    X, Y = data
+    model, _ = fitted(X, Y, 3, preconditioner=preconditioner, tol=1e-5, ridge=0.0)
+    assert np.all(model.residuals_ < 1e-5)
+    if preconditioner == "jacobi":
+        Sx, Sxy, Sy = naive.covariances(X, Y)
+        A, B, rho = model.x_weights_, model.y_weights_, model.canonical_correlations_
+        rx, ry = Sxy @ B - Sx @ A * rho, Sxy.T @ A - Sy @ B * rho
+        squares = sum(np.sum(r**2 / np.diag(S)[:, None], axis=0) for r, S in ((rx, Sx), (ry, Sy)))
+        np.testing.assert_allclose(model.residuals_, np.sqrt(squares / 2) / rho[0], rtol=1e-3)
