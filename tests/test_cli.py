@@ -146,6 +146,18 @@ def test_sparse_npz_and_names(rng, tmp_path, run):
     )
 
 
+def test_plan(folder, run):
+    code, out, err = run("plan", folder / "x.npy", folder / "y.npy", "-k", 2)
+    assert (code, err) == (0, "")
+    assert "lobpcg" in out
+    assert "auto takes exact: the covariances of" in out
+    code, out, _ = run("plan", folder / "x.npy", folder / "y.npy", "-k", 2, "--json")
+    found = json.loads(out)
+    assert found["solver"] == "exact"
+    assert {cost["solver"] for cost in found["costs"]} >= {"exact", "qr", "lobpcg", "stochastic"}
+    assert all(cost["seconds"] > 0 and cost["memory"] > 0 for cost in found["costs"])
+
+
 def test_transform_and_score(folder, run):
     run("fit", "x.csv", "y.npy", "-o", "m.cca", cwd=folder)
     U, V = load(folder / "m.cca").transform(*(np.asarray(m) for m in frames(folder)))

@@ -78,12 +78,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     ----------
     n_components : int, default=2
         Number of canonical pairs.
-    solver : {"auto", "exact", "qr", "als", "appgrad", "stochastic"}, default="auto"
+    solver : {"auto", "exact", "qr", "lobpcg", "als", "appgrad", "stochastic"}, default="auto"
         "exact" works on covariances gathered in one pass, or on n x n matrices when a view has more
         columns than there are rows; "qr" on a triangular factor of the data, slower, and accurate where
-        the covariances are ill-conditioned; "auto" takes "exact", and "qr" when that would lose precision.
-        The others are the paper's and need only O(k p) memory: "als" alternates least squares, "appgrad"
-        takes one gradient step a pass, "stochastic" one a minibatch.
+        the covariances are ill-conditioned. "lobpcg" iterates on thin products, one pass an iteration, in
+        O(k p) memory. "auto" takes "exact" where its matrices fit into scikit-learn's `working_memory` and
+        cost less than iterating, "qr" when that would lose precision, and "lobpcg" otherwise; `appgrad.plan`
+        tells beforehand. The others are the paper's, in O(k p) memory too: "als" alternates least squares,
+        "appgrad" takes one gradient step a pass, "stochastic" one a minibatch.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
         variance: it settles collinear columns, and matters only to directions in which columns differ by
@@ -96,8 +98,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     scale : bool, default=False
         Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
     tol : float, default=1e-4
-        When iterative solvers stop: "als" at relative residuals below it, "appgrad" when an iteration gains
-        less than this share of the captured correlation; 0 runs to the budget. "stochastic" always does.
+        When iterative solvers stop: "lobpcg" and "als" when the relative residuals of all pairs are below it,
+        "appgrad" when an iteration gains less than this share of the captured correlation; 0 runs to the
+        budget. "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
         Budgets of iterative solvers, kept to within one step; what was reached is kept, with a
         ConvergenceWarning. By default 1000 iterations; for "stochastic" 5 passes or 300 steps, if more, and
@@ -109,7 +112,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
         Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
-        "lowrank" for dense and "jacobi" for sparse data.
+        "lowrank" for dense and "jacobi" for sparse data, and the inverse itself for "lobpcg" on matrices.
     step_size : "auto" or float, default="auto"
         A number is a constant step, in units of the inverse of the largest eigenvalue where there is a
         preconditioner. "auto" measures that eigenvalue and adds momentum ("appgrad"), or tries steps side by
@@ -120,7 +123,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         Rows that normalise a stochastic step: the minibatch itself ("batch", the paper), or as many of the
         rows that follow it; "auto" is ten for every column carried.
     covariance : {"auto", "dense"}, default="auto"
-        "dense" lets "appgrad" iterate on p x p matrices gathered in one pass; "als" does if they are small.
+        "dense" lets "appgrad" and "lobpcg" iterate on p x p matrices gathered in one pass; "als" does if they
+        are small.
     forget, checkpoint : None
         Reserved for streams and long runs; other values are refused in this version.
     callback : callable, optional
@@ -153,9 +157,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     n_passes_ : float
         How often all rows were read, for any purpose.
     residuals_ : ndarray of shape (n_components,)
-        Relative residual of each pair in the canonical equations: an estimate of its quality.
+        Relative residual of each pair in the canonical equations, in the norm of the preconditioner: an
+        estimate of its quality.
     error_bounds_ : ndarray of shape (n_components,)
-        Distance of each value to a singular value of the whitened cross-covariance, as computed.
+        How far each value is at most from a canonical correlation, not necessarily the one of its rank. NaN
+        where nothing is known: iterative solvers without `covariance="dense"` bound S by the ridge alone,
+        and what that gives is above 0.1 (docs/choosing.md).
     solver_, solver_reason_ : str
         What was taken, and why.
     history_ : list of dict
