@@ -169,8 +169,9 @@ def test_carried_products_are_those_of_the_columns(dtype, data):
         for carried, anew in zip(vectors.products, cov.products(vectors.A, vectors.B), strict=True):
             np.testing.assert_allclose(carried, anew, atol=300 * eps * np.abs(anew).max())
     A, B = (np.hstack(pair) for pair in zip(state.pairs[:2], state.moves[:2], strict=True))
-    for carried, anew in zip(state.grams, cov.grams(A, B), strict=True):
-        np.testing.assert_allclose(carried, anew, atol=1e4 * eps)
+    for carried, anew in zip(state.grams[:3], cov.grams(A, B), strict=True):
+        # Moves are scaled up to unit variance, and their errors with them.
+        np.testing.assert_allclose(carried, anew, atol=1e-3 if dtype == np.float32 else 1e-10)
 
 
 def test_every_iteration_captures_more(data):
@@ -195,7 +196,7 @@ def test_moves_pay(data):
             products=tuple(C[:, :0] for C in state.moves.products),
         )
         c = state.pairs.A.shape[1]
-        grams = type(state.grams)(*(G[:c, :c] for G in state.grams))
+        grams = type(state.grams)(*(G[:c, :c] for G in state.grams[:3]))
         state, report = solver.step(state._replace(moves=none, grams=grams), cov)
     with_moves = states(solver, cov, 8, 12)[-1][1]
     assert best - with_moves.tcc < 0.2 * (best - report.tcc)

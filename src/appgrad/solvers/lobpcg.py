@@ -42,11 +42,12 @@ class Vectors(NamedTuple):
 
 
 class Grams(NamedTuple):
-    """A'Sx A, A'Sxy B, B'Sy B."""
+    """A'Sx A, A'Sxy B, B'Sy B, and by how much the terms of their diagonals cancel."""
 
     x: Array
     xy: Array
     y: Array
+    cancelled: float = 1.0
 
 
 class State(NamedTuple):
@@ -95,7 +96,7 @@ class LOBPCG:
         A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
         with np.errstate(over="ignore", invalid="ignore"):
             start = _measured(cov, A, B)
-            grams = _grams(start)
+            grams = _grams(cov, start)
         require_comparable(grams.x, grams.y)
         none = _no_vectors(p1, p2, dtype)
         return self._reported(self._ritz(cov, (start, none, none), grams, k), cov.flops(k))
@@ -112,7 +113,7 @@ class LOBPCG:
         if 0 < len(active) < width:
             zx, zy = zx[:, active], zy[:, active]
         new = _measured(cov, zx, zy)
-        after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(state, new), width)
+        after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(cov, state, new), width)
         worst, before = float(after.residuals[: self.n_components].max()), state.least
         after = after._replace(
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
@@ -143,14 +144,14 @@ class LOBPCG:
         none = _no_vectors(len(A), len(B), dtype)
         # In another precision patience begins anew.
         waited = state.least[1] if A.dtype == state.pairs.A.dtype else 0
-        refreshed = self._ritz(cov, (pairs, moves, none), _grams(both), c)
+        refreshed = self._ritz(cov, (pairs, moves, none), _grams(cov, both), c)
         return refreshed._replace(least=(state.least[0], waited))
 
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         (A, _, _), (B, _, _) = parts[0].sides()
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
-        precision = max(eps**DEPENDENT, eps * _cancelled(cov, parts, grams))
+        precision = max(eps**DEPENDENT, eps * grams.cancelled)
         # Matrices as small as these take several times as long on two threads as on one.
         with blas_limit(1):
             Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (grams.x, grams.y))
@@ -246,51 +247,54 @@ def _mixed(
     return pairs, moves, residuals
 
 
-def _cancelled(cov: Operator, parts: tuple[Vectors, ...], grams: Grams) -> float:
+def _bordered(cov: Operator, state: State, new: Vectors) -> Grams:
+    """The Gram matrices of pairs, moves and new columns together: those known, and a border."""
+    x, y = zip(*(part.sides() for part in (state.pairs, state.moves, new)), strict=True)
+    dx, dy = cov.diagonal()
+    (_, xx, xy), (_, yy, yx) = new.sides()
+    gx, right, terms_x = _border([part[0] for part in x], xx, xy, dx)
+    gy, below, terms_y = _border([part[0] for part in y], yy, yx, dy)
+    c, d = len(state.grams.x), len(state.grams.y)
+    Gx = np.block([[state.grams.x, gx[:c]], [gx[:c].T, gx[c:]]])
+    Gy = np.block([[state.grams.y, gy[:d]], [gy[:d].T, gy[d:]]])
+    Gxy = np.block([[state.grams.xy, right[:c]], [below[:d].T, right[c:]]])
+    return Grams(Gx, Gxy, Gy, max(_cancelled(terms_x, Gx), _cancelled(terms_y, Gy)))
+
+
+def _grams(cov: Operator, v: Vectors) -> Grams:
+    """The Gram matrices of columns of which none are known."""
+    (A, xx, xy), (B, yy, yx) = v.sides()
+    dx, dy = cov.diagonal()
+    Gx, Gxy, terms_x = _border([A], xx, xy, dx)
+    Gy, _, terms_y = _border([B], yy, yx, dy)
+    return Grams(Gx, Gxy, Gy, max(_cancelled(terms_x, Gx), _cancelled(terms_y, Gy)))
+
+
+def _border(columns: list[Array], own: Array, cross: Array, diagonal: Array) -> tuple[Array, Array, Array]:
+    """[columns]'own and [columns]'cross, added up in double precision, and sum_i S_ii a_i^2 of columns a."""
+    d = diagonal.astype(own.dtype)
+
+    def part(rows: slice) -> tuple[Array, Array]:
+        both = np.hstack([own[rows], cross[rows]])
+        products, terms = zip(
+            *((C[rows].T @ both, np.einsum("i,ij,ij->j", d[rows], C[rows], C[rows])) for C in columns),
+            strict=True,
+        )
+        return np.vstack(products), np.concatenate(terms)
+
+    products, terms = zip(*over_rows(part, len(own)), strict=True)
+    G, total = (np.asarray(np.sum(found, axis=0, dtype=np.float64)) for found in (products, terms))
+    return G[:, : own.shape[1]], G[:, own.shape[1] :], total
+
+
+def _cancelled(terms: Array, G: Array) -> float:
     """How much larger the terms of a variance are than their sum, for the worst of all columns.
 
     a'Sa is a sum of products of entries of a: where columns of the data nearly depend on each other, it is
-    small beside sum a_i^2 S_ii, and its rounding error that of the terms.
+    small beside sum_i S_ii a_i^2, and its rounding error is that of the terms.
     """
-    worst = 1.0
-    for view, (diagonal, G) in enumerate(zip(cov.diagonal(), (grams.x, grams.y), strict=True)):
-        columns = [part.sides()[view][0] for part in parts]
-        d = diagonal.astype(columns[0].dtype)
-        terms = np.concatenate([np.einsum("i,ij,ij->j", d, C, C) for C in columns])
-        sums = np.diag(G)
-        worst = max(worst, float(np.max(terms / np.where(sums > 0, sums, np.inf), initial=1.0)))
-    return worst
-
-
-def _bordered(state: State, new: Vectors) -> Grams:
-    """The Gram matrices of pairs, moves and new columns together: those known, and a border."""
-    parts = state.pairs.sides(), state.moves.sides(), new.sides()
-    x, right = _border(tuple(part[0][0] for part in parts), *new.sides()[0][1:])
-    y, below = _border(tuple(part[1][0] for part in parts), *new.sides()[1][1:])
-    c, d = len(state.grams.x), len(state.grams.y)
-    return Grams(
-        np.block([[state.grams.x, x[:c]], [x[:c].T, x[c:]]]),
-        np.block([[state.grams.xy, right[:c]], [below[:d].T, right[c:]]]),
-        np.block([[state.grams.y, y[:d]], [y[:d].T, y[d:]]]),
-    )
-
-
-def _border(columns: tuple[Array, ...], own: Array, cross: Array) -> tuple[Array, Array]:
-    """[columns]'own and [columns]'cross, added up in double precision."""
-
-    def part(rows: slice) -> Array:
-        both = np.hstack([own[rows], cross[rows]])
-        return np.vstack([C[rows].T @ both for C in columns])
-
-    G = np.asarray(np.sum(over_rows(part, len(own)), axis=0, dtype=np.float64))
-    return G[:, : own.shape[1]], G[:, own.shape[1] :]
-
-
-def _grams(v: Vectors) -> Grams:
-    (A, xx, xy), (B, yy, _) = v.sides()
-    x, right = _border((A,), xx, xy)
-    y, _ = _border((B,), yy, yy)
-    return Grams(x, right, y)
+    sums = np.diag(G)
+    return float(np.max(terms / np.where(sums > 0, sums, np.inf), initial=1.0))
 
 
 def _measured(cov: Operator, A: Array, B: Array) -> Vectors:
