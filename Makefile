@@ -29,6 +29,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/mnist.py --record benchmarks/records/mnist.json
 	$(BIN)/python benchmarks/curves.py --record benchmarks/records/curves.json
 	$(BIN)/python benchmarks/memory.py --record benchmarks/records/memory.json
+	$(BIN)/python benchmarks/fast.py --record benchmarks/records/fast.json
+	$(BIN)/python benchmarks/growth.py --record benchmarks/records/growth.json
+	$(BIN)/python benchmarks/comparison.py --record benchmarks/records/comparison.json
 	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.

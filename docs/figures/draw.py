@@ -1,12 +1,14 @@
-"""Draws the figures of docs/algorithms.md: the bound of Theorem 2.1, and section 3's sampled Gram matrix.
+"""Draws the figures of docs/algorithms.md and docs/choosing.md.
 
     python docs/figures/draw.py
 
-The numbers are those the tests check (tests/test_theory.py).
+The bound of Theorem 2.1 and section 3's sampled Gram matrix are the numbers that tests/test_theory.py checks,
+growth and crossing those of benchmarks/records/growth.json.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 HERE = Path(__file__).parent
+RECORD = HERE.parents[1] / "benchmarks" / "records" / "growth.json"
+COLORS = ("#1f5fa8", "#d1495b", "#4c956c", "#e09f3e")
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
 
 
@@ -50,6 +54,52 @@ def sampled_gram() -> None:
     figure.savefig(HERE / "sampled_gram.png", dpi=120)
 
 
+def growth() -> None:
+    """Time and memory of ten iterations of LOBPCG, one variable at a time."""
+    record = json.loads(RECORD.read_text())
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    names = {"n": "rows", "p": "columns", "k": "components", "entries": "entries a row"}
+    for (variable, name), color in zip(names.items(), COLORS, strict=True):
+        found = record[variable]
+        multiples = [value / found["values"][0] for value in found["values"]]
+        for ax, what, unit in ((axes[0], "seconds", 1), (axes[1], "bytes", 2**20)):
+            slope = found["exponents"]["time" if what == "seconds" else "memory"]
+            label = f"{name}: exponent {slope:.2f}"
+            ax.loglog(multiples, [v / unit for v in found[what]], "o-", color=color, label=label)
+    for ax, title in ((axes[0], "seconds"), (axes[1], "MB beyond the data")):
+        ax.set(xlabel="times the base value", ylabel=title, xticks=[1, 2, 4, 8], xticklabels=[1, 2, 4, 8])
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    base = record["base"]
+    figure.suptitle(
+        f"base: {base['n']:,} rows of {base['entries']} entries, {base['p']:,} columns a view, k = {base['k']}",
+        fontsize=9,
+    )
+    figure.savefig(HERE / "growth.png", dpi=120)
+
+
+def crossing() -> None:
+    """Covariances against LOBPCG on dense rows, and what auto takes."""
+    rows = json.loads(RECORD.read_text())["crossing"]
+    figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+    p = [row["p"] for row in rows]
+    for solver, color in zip(("exact", "lobpcg"), COLORS, strict=False):
+        ax.loglog(p, [row[solver] for row in rows], "o-", color=color, label=solver)
+        taken = [(row["p"], row[solver]) for row in rows if row["auto"] == solver]
+        if taken:
+            ax.scatter(
+                *zip(*taken, strict=True), s=130, facecolors="none", edgecolors=color, label="taken by auto"
+            )
+    ax.set(xlabel="columns a view (20,000 dense rows, k = 5)", ylabel="seconds", xticks=p, xticklabels=p)
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(HERE / "crossing.png", dpi=120)
+
+
 if __name__ == "__main__":
     local_rate()
     sampled_gram()
+    growth()
+    crossing()
