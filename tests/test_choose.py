@@ -83,8 +83,8 @@ def test_the_budget_is_kept_in_a_fit(rng):
         model = CCA(2, random_state=0).fit(X, Y)
     assert (best.solver_, model.solver_) == ("exact", "lobpcg")
     assert model.solver_reason_ == (
-        "the covariances of 40 + 30 columns would need 392 kB, more than the budget of 105 kB "
-        "(scikit-learn's working_memory), so it iterates on thin products"
+        "the covariances of 40 + 30 columns and their factors would need 392 kB, more than the budget of "
+        "105 kB (scikit-learn's working_memory), so it iterates on thin products"
     )
     np.testing.assert_allclose(model.canonical_correlations_, best.canonical_correlations_, atol=1e-7)
 
@@ -119,6 +119,18 @@ def test_plan_reads_no_row():
     text = str(found)
     assert "lobpcg *" in text
     assert text.endswith(f"* auto takes lobpcg: {found.reason}")
+
+
+@pytest.mark.parametrize("k", [0, -3, 7, 2.5, "a", True])
+def test_plan_takes_what_fit_takes(k, rng):
+    with pytest.raises(ValueError, match="n_components must be an integer from 1 to 6"):
+        plan(rng.standard_normal((200, 8)), rng.standard_normal((200, 6)), n_components=k)
+
+
+def test_matrices_that_do_not_fit_are_refused():
+    wide = shaped(1000, 10**6, 10**6)
+    with pytest.raises(ValueError, match=r"covariance='dense' needs about .* leave covariance at 'auto'"):
+        CCA(2, solver="lobpcg", covariance="dense").fit(wide)
 
 
 def test_plan_agrees_with_fit(rng):

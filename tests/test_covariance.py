@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from appgrad import thin
 from appgrad.covariance import Covariance, DenseCovariance, units
 from appgrad.moments import moments, second_moments
 from appgrad.views import ArrayViews
-from helpers import BACKENDS, small_blocks, statistics_problem
+from helpers import BACKENDS, small_blocks, sparse_counts, statistics_problem
 from naive import covariances, dense
 
 
@@ -130,3 +131,38 @@ def test_ridge_forms(rng):
     assert set(pair.ridge_x) == {0.1}
     assert set(pair.ridge_y) == {0.2}
     np.testing.assert_allclose(units(m, np.dtype(float), scale=True).ridge_x, 1e-10)
+
+
+@pytest.mark.parametrize("kinds", ["sparse", "mixed", "dense"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernels", [True, False])
+def test_tiles_add_up(kinds, dtype, kernels, rng, monkeypatch):
+    """Products by tiles are those of the whole, with scipy's kernels and with its public products."""
+    monkeypatch.setattr(thin, "TILE_ROWS", 7)
+    if not kernels:
+        monkeypatch.setattr(thin, "_add_scores", thin._public_scores)
+        monkeypatch.setattr(thin, "_add_gathered", thin._public_gathered)
+    else:
+        assert thin._kernels_work()
+    X, Y = sparse_counts(rng)
+    x = X if kinds == "dense" else sp.csr_array(X)
+    views = small_blocks(ArrayViews(x, sp.csr_array(Y) if kinds == "sparse" else Y), rows=50)
+    m = moments(views)
+    cov = Covariance(views, m, units(m, views.dtype, ridge=0.1), dtype)
+    A, B = (rng.standard_normal((p, 3)).astype(dtype) for p in (X.shape[1], Y.shape[1]))
+    Sx, Sxy, Sy = covariances(X, Y)
+    Sx, Sy = Sx + 0.1 * np.eye(len(Sx)), Sy + 0.1 * np.eye(len(Sy))
+    atol = 1e-5 if dtype == np.float32 else 1e-12
+    for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, atol=atol)
+    for found, expected in zip(cov.squares(A, B), (Sx @ A, Sy @ B), strict=True):
+        np.testing.assert_allclose(found, expected, atol=atol)
+    for found, expected in zip(cov.grams(A, B), (A.T @ Sx @ A, A.T @ Sxy @ B, B.T @ Sy @ B), strict=True):
+        np.testing.assert_allclose(found, expected, atol=10 * atol)
+
+
+@pytest.mark.parametrize("p", [0, 1, 4096, 20000])
+def test_ranges_of_rows_come_in_order(p):
+    found = thin.over_rows(lambda rows: np.arange(rows.start, rows.stop), p)
+    np.testing.assert_array_equal(np.concatenate([*found, []]), np.arange(p))

@@ -38,7 +38,7 @@ def test_readme_commands(tmp_path, rng):
         for line in block.splitlines()
         if line.startswith("appgrad ")
     ]
-    assert {command[1] for command in commands} == {"fit", "score", "transform", "inspect"}
+    assert {command[1] for command in commands} == {"fit", "plan", "score", "transform", "inspect"}
     for command in commands:
         program = [sys.executable, "-c", "from appgrad.cli import main; main()", *command[1:]]
         done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
@@ -108,6 +109,29 @@ def test_nearly_dependent_columns_converge_or_say_so(condition, params):
     assert np.all(model.canonical_correlations_ < best.canonical_correlations_ + 1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("noise", [1e-2, 1e-3])
+def test_weak_directions_beside_a_few_factors(dtype, noise):
+    """A random start has as many directions as there are factors, as far as rounding goes: more come later."""
+    rng = np.random.default_rng(0)
+    N = rng.standard_normal((3000, 50))
+    X = rng.standard_normal((3000, 3)) @ rng.standard_normal((3, 50)) + noise * N
+    Y = N[:, :40] + rng.standard_normal((3000, 40))
+    X, Y = X.astype(dtype), Y.astype(dtype)
+    model, unsure = fitted(X, Y, 8, ridge=0.0)
+    best = CCA(8, solver="qr", ridge=0.0).fit(X, Y).canonical_correlations_
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-3)
+    assert unsure == (noise == 1e-3)
+
+
+def test_weak_directions_that_cannot_be_had_are_not_passed_over():
+    rng = np.random.default_rng(0)
+    N = rng.standard_normal((3000, 50))
+    X = rng.standard_normal((3000, 3)) @ rng.standard_normal((3, 50)) + 1e-7 * N
+    _, unsure = fitted(X, N[:, :40] + rng.standard_normal((3000, 40)), 8, ridge=0.0)
+    assert unsure
+
+
 @pytest.mark.parametrize(("p1", "p2", "k"), [(1, 60, 1), (60, 1, 1), (3, 500, 2), (2, 2, 2), (1, 1, 1)])
 def test_views_of_very_different_width(p1, p2, k, rng):
     X = rng.standard_normal((1000, p1))
@@ -136,6 +160,21 @@ def test_units_do_not_matter(scale, to, data):
     X, Y = data
     found, expected = (fitted(to(X * s), to(Y), 3)[0].canonical_correlations_ for s in (scale, 1.0))
     np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["lobpcg", "als"])
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_do_not_matter_to_tol_without_a_preconditioner(solver, scale, data):
+    """Residuals are relative: they have no units, whatever the steps have."""
+    X, Y = data
+    with config_context(working_memory=0.01):
+        model = CCA(3, solver=solver, preconditioner=None, random_state=0).fit(X * scale, Y * scale)
+    np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 3)[0], atol=1e-4)
+
+
+def test_a_view_of_constants_is_refused(rng):
+    with pytest.raises(ValueError, match="above the rank of the data"):
+        fitted(np.ones((100, 3)), rng.standard_normal((100, 3)), 1)
 
 
 def test_constant_columns_have_no_weight(data):
@@ -296,8 +335,29 @@ def test_error_bounds_hold(params, iterations, data):
     distance = np.abs(rho[:, None] - truth).min(axis=1)
     assert np.all(distance[known] <= bounds[known] + 1e-12)
     assert np.all(rho <= truth[:5] + 1e-9)
-    if "covariance" in params:
+    if "covariance" in params and iterations == 4:
         assert np.all(known)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_zero_is_no_correlation_of_a_narrow_view(iterations, rng):
+    """The pencil of a view of one column has zeros among its eigenvalues: no bound is to them."""
+    X, Y = rng.standard_normal((1000, 1)), rng.standard_normal((1000, 60))
+    Y[:, 0] += X[:, 0]
+    truth = naive.cca(X, Y, 1)[0]
+    for seed in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = CCA(
+                1,
+                solver="lobpcg",
+                covariance="dense",
+                preconditioner="jacobi",
+                max_iter=iterations,
+                random_state=seed,
+            ).fit(X, Y)
+        bound = model.error_bounds_[0]
+        assert np.isnan(bound) or abs(model.canonical_correlations_[0] - truth[0]) <= bound
 
 
 def test_no_bound_where_none_is_known(data):

@@ -10,7 +10,7 @@ import pytest
 from appgrad.covariance import Covariance, units
 from appgrad.linalg import whitening
 from appgrad.moments import moments
-from appgrad.solve import Limits, Report, canonical, iterate
+from appgrad.solve import Limits, Report, _is_better, canonical, iterate
 from appgrad.views import ArrayViews, CountedViews
 from naive import cca, covariances
 
@@ -162,3 +162,23 @@ def test_residuals_tell_a_solution_from_what_is_near_it(problem, rng):
     near = canonical(cov, A + 0.01 * rng.standard_normal(A.shape), B).residuals
     assert exact.max() < 1e-12
     assert np.all((near > 1e-4) & (near < 0.3))
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "better"),
+    [
+        ((2.0, np.inf), (1.0, np.inf), True),
+        ((1.0, np.inf), (2.0, np.inf), False),
+        ((1.0, np.inf), (1.0, np.inf), True),  # the newer of two equals
+        ((2.0, 0.2), (1.9, 0.1), True),  # on its way: a new direction has a large residual
+        ((2.5, 3.0), (2.0, 1e-3), False),  # feigned
+        ((2.0, 1e-3), (2.5, 3.0), True),
+        ((2.0, 1e-6), (2.0, 1e-8), False),
+        ((1.0, 1e-6), (2.0, 1e-5), False),
+    ],
+)
+def test_which_state_is_kept(new, old, better):
+    def report(tcc, residual):
+        return Report(np.zeros((1, 1)), np.zeros((1, 1)), tcc, 0.0, False, residual=residual)
+
+    assert _is_better(report(*new), report(*old)) == better

@@ -1,3 +1,4 @@
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -198,3 +199,39 @@ def test_blocks_are_of_equal_length():
     lengths = [len(block.x) for block in views.blocks()]
     assert len(lengths) == 5  # 2097 rows of 2000 columns are 32 MB
     assert max(lengths) - min(lengths) <= len(lengths)
+
+
+def test_sparse_blocks_share_what_they_can(rng):
+    """Consecutive rows of a sparse matrix are cut without copying its indices,."""
+    m = sp.csr_array(rng.standard_normal((1000, 30)) * (rng.random((1000, 30)) < 0.2))
+    views = ArrayViews(m, m)
+    views.block_rows = 100
+    for block in views.blocks():
+        assert np.shares_memory(block.x.indices, m.indices)
+        assert np.shares_memory(block.x.data, m.data)
+        np.testing.assert_array_equal(block.x.toarray(), m[block.offset : block.offset + 100].toarray())
+    (block, *_) = views.blocks(np.float32)
+    assert block.x.data.dtype == np.float32
+    assert m.data.dtype == np.float64
+
+
+def test_a_dense_view_beside_a_sparse_one_keeps_blocks_small():
+    x = sp.csr_array((10**6, 10**5))
+    x.indptr = np.arange(10**6 + 1)
+    x.indices, x.data = np.zeros(10**6, np.int32), np.ones(10**6)
+    views = ArrayViews(x, np.broadcast_to(0.0, (10**6, 1000)))
+    assert views.block_rows * 1000 * 8 <= 32 * 2**20
+
+
+def test_a_fork_has_threads_of_its_own(rng):
+    """A pool of the parent has no threads in a child: work given to it would wait for ever."""
+    views = ArrayViews(rng.standard_normal((1000, 3)), rng.standard_normal((1000, 3)), threads=2)
+    views.block_rows = 100
+    total = views.sum(lambda block: (block.x.sum(axis=0),))[0]
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.apply_async(_sum_of, (views,)).get(timeout=60)
+    np.testing.assert_array_equal(found, total)
+
+
+def _sum_of(views):
+    return views.sum(lambda block: (block.x.sum(axis=0),))[0]

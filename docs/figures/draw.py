@@ -73,7 +73,7 @@ def growth() -> None:
         ax.spines[["top", "right"]].set_visible(False)
     base = record["base"]
     figure.suptitle(
-        f"base: {base['n']:,} rows of {base['entries']} entries, {base['p']:,} columns a view, k = {base['k']}",
+        f"base: {base['n']:,} rows of {base['entries']} entries, {base['p']:,} columns, k = {base['k']}",
         fontsize=9,
     )
     figure.savefig(HERE / "growth.png", dpi=120)

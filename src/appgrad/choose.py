@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .costs import Cost, budget, costs, measured_rates, memory_needed, physical_memory, size
+from .costs import (
+    Cost,
+    budget,
+    costs,
+    matrices_needed,
+    measured_rates,
+    memory_needed,
+    physical_memory,
+    size,
+)
 from .linalg import EPS
 from .run import ITERATIVE, Options, run, uses_matrices
 from .solve import Problem, Progress, Solution
@@ -41,13 +51,14 @@ def solving(
     choice = Choice(options.solver, "asked for")
     if options.solver == "auto":
         choice = chosen(views, costs(views, problem.n_components))
-        options = options._replace(solver=choice.solver)
+        # Whatever is taken keeps to the budget.
+        options = options._replace(solver=choice.solver, dense=False)
         auto = choice.solver == "exact"
     else:
         auto = False
     if options.solver in ITERATIVE:
         if uses_matrices(views, options):
-            require_memory(views, "exact")
+            require_matrices(views)
         return run(views, problem, options, rng, start=start, callback=callback), choice
     require_memory(views, options.solver)
     solution = SOLVERS[options.solver](views, problem)
@@ -79,7 +90,7 @@ def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
     if need > limit:
         return Choice(
             "lobpcg",
-            f"{what} would need {size(need)}, more than the budget of {size(limit)} "
+            f"{what} and their factors would need {size(need)}, more than the budget of {size(limit)} "
             "(scikit-learn's working_memory), so it iterates on thin products",
         )
     if direct.seconds > iterative.seconds:
@@ -95,12 +106,22 @@ def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
 
 def require_memory(views: Views, solver: str) -> None:
     """Raise before the first pass when a solver's matrices cannot fit into this machine."""
-    need, have = memory_needed(views, solver), physical_memory()
+    _require(views, memory_needed(views, solver), f"solver={solver!r}", "use solver='lobpcg', or 'auto'")
+
+
+def require_matrices(views: Views) -> None:
+    """The same for p x p matrices an iterative solver is to work on."""
+    advice = "leave covariance at 'auto'"
+    _require(views, matrices_needed(views), "covariance='dense'", advice)
+
+
+def _require(views: Views, need: int, what: str, advice: str) -> None:
+    have = physical_memory()
     if have is not None and need > have:
         p1, p2 = views.n_features_x, views.n_features_y
         raise ValueError(
-            f"solver={solver!r} needs about {size(need)} for {views.n_samples} rows and {p1} + {p2} "
-            f"columns; this machine has {size(have)}: use solver='lobpcg', or 'auto'"
+            f"{what} needs about {size(need)} for {views.n_samples} rows and {p1} + {p2} columns; this "
+            f"machine has {size(have)}: {advice}"
         )
 
 
@@ -124,7 +145,7 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
     """What fitting these data is expected to take, by each solver, before anything long runs.
 
     No row is read: shapes and the number of stored entries are known, and this machine's speed is measured in
-    a tenth of a second. Passes of iterative solvers are those that data like these took to the default
+    a fraction of a second. Passes of iterative solvers are those that data like these took to the default
     tolerance; times are good to a factor of two or three. Memory is beyond the data, in bytes.
 
     Examples
@@ -139,6 +160,13 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
     1.0
     """
     views = as_views(X, y)
+    most = min(views.n_samples, views.n_features_x, views.n_features_y)
+    if (
+        not isinstance(n_components, Integral)
+        or isinstance(n_components, bool)
+        or not 1 <= n_components <= most
+    ):
+        raise ValueError(f"n_components must be an integer from 1 to {most}, got {n_components!r}")
     choice = chosen(views, costs(views, n_components))
     return Plan(*choice, tuple(costs(views, n_components, measured_rates()).values()))
 

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn import get_config
 
 from .moments import DENSE_ABOVE
-from .run import OVERSAMPLING, PASSES, is_full
+from .run import OVERSAMPLING, PASSES, Options, is_full, uses_matrices
 from .thin import add_gathered, add_scores
-from .views import Views
+from .views import Views, blas_threads
 
 
 class Rates(NamedTuple):
@@ -31,8 +31,8 @@ class Rates(NamedTuple):
     thin: float
 
 
-# Measured on two cores of a server (benchmarks/choosing.py). What "auto" takes depends on their ratios alone,
-# and on no clock: the same data are always solved in the same way.
+# Measured on two cores of a server (benchmarks/growth.py). What "auto" takes depends on their ratios alone,
+# and on no clock.
 NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=5e-11, sparse=3.5e-10, thin=3e-11)
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
 # texts 300, path names 255; 99 % of the correlation are captured after 5 to 15.
@@ -56,14 +56,17 @@ class Cost(NamedTuple):
 def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
     """The expected cost of k components by each solver."""
     n, p = views.n_samples, views.n_features_x + views.n_features_y
-    full, w = is_full(views), k + OVERSAMPLING
+    full, w = is_full(views), min(k + OVERSAMPLING, views.n_features_x, views.n_features_y)
     one = 3 * n * views.entries * w * (rates.dense if full else rates.sparse)
     algebra = 30 * p * w * w * rates.thin
     found = [_exact(views, rates), _qr(views, rates)]
     lobpcg, start = LOBPCG[full], 1.0
+    als = start + ALS, one + algebra / 3
+    if uses_matrices(views, Options("als")):
+        als = 1.0, found[0].seconds
     for solver, passes, each in (
         ("lobpcg", start + lobpcg, one + algebra),
-        ("als", start + ALS, one + algebra / 3),
+        ("als", *als),
         ("appgrad", start + 4 + APPGRAD * (1 if full else 5), one + algebra / 3),
         ("stochastic", PASSES + 1.0, 3 * one + n / 200 * 40 * p * w * rates.thin),
     ):
@@ -99,8 +102,13 @@ def memory_needed(views: Views, solver: str) -> int:
     if max(p1, p2) > n:
         # Both Gram matrices, their eigenvectors and LAPACK's workspace.
         return 8 * 10 * n * n
+    return matrices_needed(views)
+
+
+def matrices_needed(views: Views) -> int:
+    """Bytes of gathering p x p covariances and solving with them."""
     # The sums, one block's contribution for each thread, and the scaled copy the solver factors.
-    return 8 * (5 + views.threads) * (p1 + p2) ** 2
+    return 8 * (5 + views.threads) * (views.n_features_x + views.n_features_y) ** 2
 
 
 def budget() -> int:
@@ -132,8 +140,8 @@ def measured_rates() -> Rates:
         add_scores(S, every, B, np.zeros((rows, w)))
         add_gathered(S, every, V, np.zeros((columns, 2 * w)))
 
-    # One thread here, as many as there are in a fit.
-    found = _seconds(sparse) / (3 * rows * entries * w)
+    # One thread here; a fit uses all, of which two do the work of one and a half.
+    found = _seconds(sparse) / (3 * rows * entries * w) / (0.5 + 0.5 * blas_threads())
     C, D = rng.standard_normal((20000, 3 * w)), rng.standard_normal((3 * w, w))
     thin = _seconds(lambda: C @ D) / (C.shape[0] * D.size)
     ratio = square / NOMINAL.square

@@ -569,8 +569,9 @@ def _warn_if_unconverged(
             ConvergenceWarning,
             stacklevel=3,
         )
+    dependent = _cancelled(solution) > DEPENDENT
     unsure = options.solver == "lobpcg" and bool(np.any(np.isnan(solution.error_bounds)))
-    if unsure and progress.stopped == "converged" and _cancelled(solution) > DEPENDENT:
+    if unsure and progress.stopped == "converged" and dependent:
         warnings.warn(
             "lobpcg: the components are differences of columns that nearly depend on each other. Residuals, "
             "which are estimates, may understate the error: check with solver='qr', or use a ridge",
@@ -578,10 +579,10 @@ def _warn_if_unconverged(
             stacklevel=3,
         )
     if progress.stopped == "stalled":
+        advice = "some columns are nearly dependent: use a ridge" if dependent else "use a larger tol"
         warnings.warn(
             f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
-            f"do not fall to tol={options.tol:g}. It captures {captured:.4f} in total; some columns are "
-            "nearly dependent: use a ridge, or a larger tol",
+            f"do not fall to tol={options.tol:g}. It captures {captured:.4f} in total; {advice}",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -70,6 +70,14 @@ class Preconditioner(NamedTuple):
         A, B = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
         return A if self.x is None else self.x.d[:, None] * A, B if self.y is None else self.y.d[:, None] * B
 
+    def levelled(self, p1: int, p2: int, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Random bases whose scores have no leading directions, as far as M knows them: M^-1/2 G."""
+        A, B = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
+        return (
+            A if self.x is None else self.x.d[:, None] * self.x.root(A),
+            B if self.y is None else self.y.d[:, None] * self.y.root(B),
+        )
+
     def at(self, dtype: Any) -> Preconditioner:
         """The same in another precision."""
         return Preconditioner(*(None if side is None else side.at(dtype) for side in self))

@@ -137,25 +137,28 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
         cov = Covariance(views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(views, m))
     width = _width(options, k, views, views.n_samples)
     M = _preconditioner(options, kind, views, cov, rng)
+    # Without a preconditioner, residuals would have the units of the data.
+    norm = jacobi(cov) if kind is None else M
     solver: Solver
     if options.solver == "als":
         factors = None
         if isinstance(cov, DenseCovariance):
             factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
-        solver = ALS(k, M, factors, tol=options.tol)
+        solver = ALS(k, M, factors, tol=options.tol, norm=norm)
     elif options.solver == "lobpcg":
         single = not matrices and _suffices_single(views, cov)
-        if single and limits.passes is not None:
+        if limits.passes is not None and limits.passes < 3:
+            single = False
+        elif single and limits.passes is not None:
             # What ends in single precision is measured in double precision.
             limits = limits._replace(passes=limits.passes - 1)
-        solver = LOBPCG(k, M, options.tol, single)
+        solver = LOBPCG(k, M, options.tol, single, norm)
     else:
         auto = options.step_size is None
         eta = _steps(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
         if auto:
             eta = STEP * eta[0], STEP * eta[1]
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
-    norm = M if options.solver == "lobpcg" else None
 
     def finish(report: Report, stopped: str | None) -> Solution:
         A, B, u = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False), cov.units
@@ -174,7 +177,7 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
             require_rank(k, *_ranks(cov, A, B, plain))
         elif report.correlations is not None:
             return solution(cov, report.correlations, A, B, plain, norm=norm)
-        return canonical(cov, A, B, k, plain, norm)
+        return canonical(cov, A, B, k, plain, norm if options.solver == "lobpcg" else None)
 
     return Setup(solver, repeat(cov), width, finish, limits)
 
@@ -203,7 +206,7 @@ def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int
         inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
         G = (C.T @ SC) * inverse * inverse[:, None]
         values = np.linalg.eigvalsh((G + G.T) / 2)
-        found.append(int(np.count_nonzero(values > 1e3 * np.finfo(cov.dtype).eps)))
+        found.append(int(np.count_nonzero(values > 16 * np.finfo(cov.dtype).eps)))
     return found[0], found[1]
 
 
@@ -404,9 +407,11 @@ def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:
 def _require_passes(views: Views, options: Options, kind: str | None, matrices: bool) -> None:
     """Raise where the passes allowed do not suffice for moments, preconditioner, step and first iterate."""
     limits = options.limits
-    least = 1.0
+    least: float = 1
     if not matrices:
-        least = 3 + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
+        # Moments, the start and its products; LOBPCG measures what it starts from.
+        least = 2 if options.solver == "lobpcg" else 3
+        least += warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0
         if options.solver == "appgrad" and (kind is not None or options.step_size is None):
             least += _spare_passes(limits)
     if limits.passes is not None and limits.passes < least:

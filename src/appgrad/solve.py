@@ -16,8 +16,10 @@ from .views import Array
 
 Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]
-# Of two states whose captured correlations differ by less than this share, the newer one is the better.
+# States whose captured correlations differ by less than this share capture the same.
 ROUNDING = 1e-10
+# Correlation with residuals so many times as large as another state's is feigned.
+FEIGNED = 100
 # A bound on the error of a correlation that is above this says nothing.
 MEANINGFUL = 0.1
 
@@ -141,7 +143,7 @@ def iterate(
     """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
-    The state with the most correlation captured is kept; `finish` makes a solution of it, and is told why
+    The best state is kept; `finish` makes a solution of it, and is told why
     the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
     """
     start = time.perf_counter() if start is None else start
@@ -180,13 +182,18 @@ def iterate(
 
 
 def _is_better(report: Report, best: Report) -> bool:
-    """Whether a report takes the place of an earlier one: more correlation, or a smaller residual.
+    """Whether a report takes the place of an earlier one: more correlation, or as much with less residual.
 
-    Rounding can feign correlation where columns are nearly dependent: such a state has large residuals.
+    Rounding can feign correlation where columns nearly depend on each other: such a state has residuals far
+    larger than others.
     """
-    if report.estimate or best.estimate or report.residual < best.residual:
+    if report.estimate or best.estimate or not np.isfinite(best.tcc):
         return True
-    return not report.tcc < (1 - ROUNDING) * best.tcc
+    if abs(report.tcc - best.tcc) <= ROUNDING * abs(best.tcc):
+        return report.residual <= best.residual
+    if report.tcc > best.tcc:
+        return not report.residual > FEIGNED * best.residual
+    return report.residual < best.residual / FEIGNED
 
 
 def _exhausted(spent: Limits, limits: Limits) -> str | None:
@@ -245,7 +252,7 @@ def solution(
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
     squares = np.einsum("ij,ij->j", rx, zx) + np.einsum("ij,ij->j", ry, zy)
     if error_bounds is None:
-        error_bounds = _error_bounds(cov, rx, ry)
+        error_bounds = _error_bounds(cov, rho, rx, ry)
     var_u, var_v = np.einsum("ij,ij->j", A, xx), np.einsum("ij,ij->j", B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
@@ -291,24 +298,27 @@ def relative(squares: Array, rho: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6))
 
 
-def _error_bounds(cov: Operator, rx: Array, ry: Array) -> Array:
-    """How far each value is from a canonical correlation at most, NaN where that may be above 0.1.
+def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:
+    """How far each value is from a canonical correlation at most, NaN where that is not known.
 
-    The norm of S^-1 of the residual bounds it (Parlett 1998, theorem 15.9.1, for the symmetric pencil). Where
-    S is not at hand, it is at least the ridge.
+    The residual in the norm of S^-1 bounds the distance to an eigenvalue of the symmetric pencil (Parlett
+    1998, theorem 15.9.1), which are the correlations, their negatives and, where one view is wider, zero:
+    below rho, it is a bound to a correlation. Where S is not at hand, it is the ridge at least, which says
+    something only where the bound is below 0.1.
     """
     squares = np.zeros(rx.shape[1])
-    u = cov.units
+    u, most = cov.units, np.inf
     if isinstance(cov, DenseCovariance):
         for S, ridge, r in ((cov.Sx, u.ridge_x, rx), (cov.Sy, u.ridge_y, ry)):
             squares += np.sum((whitening(S, ridge).W.T @ r) ** 2, axis=0)
-        return np.asarray(np.sqrt(squares / 2))
-    for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # A column that is absent has no residual; one without a ridge leaves the bound unknown.
-            squares += np.einsum("i,ij,ij->j", np.where(scale > 0, 1 / ridge, 0.0), r, r)
+    else:
+        most = MEANINGFUL
+        for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                # A column that is absent has no residual; one without a ridge leaves the bound unknown.
+                squares += np.einsum("i,ij,ij->j", np.where(scale > 0, 1 / ridge, 0.0), r, r)
     bounds = np.sqrt(squares / 2)
-    return np.where(bounds < MEANINGFUL, bounds, np.nan)
+    return np.where((bounds < most) & ((bounds < rho) | (len(rx) == len(ry))), bounds, np.nan)
 
 
 def _unscaled(M: Array, scale: Array) -> Array:

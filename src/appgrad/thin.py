@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import wait
-from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -30,7 +29,7 @@ CACHED_ROWS = 4096
 def tiles(x: Matrix, y: Matrix) -> list[slice]:
     """Ranges of rows of a block: few for sparse data, whose scores are larger than they are."""
     n = x.shape[0]
-    step = TILE_ROWS if sp.issparse(x) and sp.issparse(y) else n
+    step = TILE_ROWS if sp.issparse(x) or sp.issparse(y) else n
     return [slice(start, min(start + step, n)) for start in range(0, n, max(step, 1))]
 
 
@@ -40,13 +39,17 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
     Ranges fit into a cache: what is done to one costs little more than reading it once.
     """
     ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
-    threads = min(blas_threads(), len(ranges))
-    with nullcontext(False) if threads == 1 else blas_limit(1) as alone:
-        if not alone:
+    threads = blas_threads()
+    with blas_limit(1) as alone:
+        if not alone or threads == 1 or len(ranges) == 1:
             return [f(rows) for rows in ranges]
         futures = [workers(threads).submit(f, rows) for rows in ranges]
-        wait(futures)
-        return [future.result() for future in futures]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
 
 
 def add_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
@@ -74,33 +77,42 @@ def _public_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
 
 
 def _kernel_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
-    # Rows are a range of indptr; indices and data are those of the whole block.
+    # Rows are a range of indptr; indices and data are those of the whole block. All matrices are contiguous:
+    # a copy of `out` would be filled in vain.
+    assert out.flags.c_contiguous
     indptr = x.indptr[rows.start : rows.stop + 1]
-    csr_matvecs(len(out), x.shape[1], A.shape[1], indptr, x.indices, x.data, A.ravel(), out.ravel())
+    csr_matvecs(len(out), x.shape[1], A.shape[1], indptr, x.indices, x.data, A.reshape(-1), out.reshape(-1))
 
 
 def _kernel_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
     # The rows of a CSR matrix are the columns of its transpose in CSC.
+    assert out.flags.c_contiguous
     indptr = x.indptr[rows.start : rows.stop + 1]
-    csc_matvecs(x.shape[1], len(U), U.shape[1], indptr, x.indices, x.data, U.ravel(), out.ravel())
+    csc_matvecs(x.shape[1], len(U), U.shape[1], indptr, x.indices, x.data, U.reshape(-1), out.reshape(-1))
 
 
 def _kernels_work() -> bool:
     """Whether the kernels do what the public products do, on an example."""
     if csr_matvecs is None:
         return False
-    x = sp.csr_array(np.array([[0.0, 1, 2], [3, 0, 0], [0, 0, 4], [5, 6, 0]]))
-    A, rows = np.arange(6.0).reshape(3, 2), slice(1, 4)
-    out, gathered = np.ones((3, 2)), np.ones((3, 2))
-    try:
-        _kernel_scores(x, rows, A, out)
-        _kernel_gathered(x, rows, A, gathered)
-    except (TypeError, ValueError):
-        return False
-    d = x.toarray()[rows]
-    return np.array_equal(out, 1 + d @ A) and np.array_equal(gathered, 1 + d.T @ A)
+    rows, right = slice(1, 4), True
+    for dtype, index in ((np.float32, np.int32), (np.float64, np.int32), (np.float64, np.int64)):
+        x = sp.csr_array(np.array([[0, 1, 2], [3, 0, 0], [0, 0, 4], [5, 6, 0]], dtype=dtype))
+        x.indices, x.indptr = x.indices.astype(index), x.indptr.astype(index)
+        A = np.arange(6, dtype=dtype).reshape(3, 2)
+        out, gathered = np.ones((3, 2), dtype), np.ones((3, 2), dtype)
+        try:
+            _kernel_scores(x, rows, A, out)
+            _kernel_gathered(x, rows, A, gathered)
+        except (TypeError, ValueError):
+            return False
+        d = x.toarray()[rows]
+        right = right and np.array_equal(out, 1 + d @ A) and np.array_equal(gathered, 1 + d.T @ A)
+    return right
 
 
 _Adder = Callable[[Matrix, slice, Array, Array], None]
-_add_scores: _Adder = _kernel_scores if _kernels_work() else _public_scores
-_add_gathered: _Adder = _kernel_gathered if _kernels_work() else _public_gathered
+_add_scores: _Adder = _public_scores
+_add_gathered: _Adder = _public_gathered
+if _kernels_work():
+    _add_scores, _add_gathered = _kernel_scores, _kernel_gathered

@@ -191,7 +191,7 @@ class ArrayViews(BaseViews):
         self.n_samples = x.shape[0] if rows is None else len(rows)
         self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
-        self.sparse = sp.issparse(x) or sp.issparse(y)
+        self.sparse = sp.issparse(x) and sp.issparse(y)
         self.threads = blas_threads() if threads is None else threads
         self.block_rows = self._block_rows()
 
@@ -249,9 +249,11 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
     """Some rows of a matrix in some precision; consecutive sparse ones share their column indices with it."""
     if isinstance(index, slice) and sp.issparse(m):
         start, stop = m.indptr[index.start], m.indptr[index.stop]
-        data, indptr = m.data[start:stop].astype(dtype, copy=False), m.indptr[index.start : index.stop + 1]
-        shape = index.stop - index.start, m.shape[1]
-        return sp.csr_array((data, m.indices[start:stop], indptr - start), shape=shape)
+        cut = sp.csr_array((index.stop - index.start, m.shape[1]), dtype=dtype)
+        # Assigned one by one: the constructor would copy what is a part of something larger.
+        cut.indptr = m.indptr[index.start : index.stop + 1] - start
+        cut.indices, cut.data = m.indices[start:stop], m.data[start:stop].astype(dtype, copy=False)
+        return cut
     return m[index].astype(dtype, copy=False)
 
 
@@ -368,6 +370,16 @@ def _pools() -> ThreadpoolController:
 _blas_owner = RLock()
 
 
+def _after_fork() -> None:
+    """A child has the threads of its parent no more, nor may it wait for a lock one of them holds."""
+    global _blas_owner
+    _blas_owner = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @contextmanager
 def blas_limit(threads: int) -> Iterator[bool]:
     """Limit the threads of BLAS; yields False, with no limit set, while another thread holds one.
@@ -375,14 +387,15 @@ def blas_limit(threads: int) -> Iterator[bool]:
     The limit belongs to the process: were two that overlap each to restore what they found, one of them
     would leave its limit behind.
     """
-    if not _blas_owner.acquire(blocking=False):
+    owner = _blas_owner
+    if not owner.acquire(blocking=False):
         yield False
         return
     try:
         with _pools().limit(limits=threads, user_api="blas"):
             yield True
     finally:
-        _blas_owner.release()
+        owner.release()
 
 
 def _same(block: Block) -> Block:

@@ -40,6 +40,7 @@ class ALS:
     inner: int = 10
     inner_tol: float = 0.1
     tol: float = 1e-4
+    norm: Preconditioner | None = None
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
@@ -82,14 +83,14 @@ class ALS:
     def _residuals(self, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
 
-        In the norm of S^-1 where its factors are given, of the preconditioner otherwise.
+        In the norm of S^-1 where its factors are given, of `norm` or the preconditioner otherwise.
         """
         xx, xy, yx, yy = products
         rx, ry = xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho
         if self.factors is not None:
             squares = sum(np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
         else:
-            Zx, Zy = self.preconditioner(rx, ry)
+            Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
             squares = _dots(rx, Zx) + _dots(ry, Zy)
         return relative(squares, rho)
 

@@ -9,23 +9,29 @@ import numpy as np
 
 from ..linalg import whitening
 from ..preconditioners import Preconditioner
-from ..solve import Operator, Products, Report, relative
+from ..solve import Operator, Products, Report, relative, require_rank
 from ..thin import over_rows
 from ..views import Array, blas_limit
 from .appgrad import require_comparable, small_flops
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.
-FINE, GAIN = 1e-3, 1e-6
+FINE, GAIN = 1e-3, 2e-4
 # Iterations after which products are computed anew: each one carried on adds its rounding errors.
 REFRESH = 30
 # Columns count as dependent where they differ by less than this power of the precision of their products: to
 # tell more of them apart would amplify rounding errors that are carried on (docs/decisions/0005).
-DEPENDENT = 0.75
-# Residuals count as zero below so many units of the last place.
-ZERO = 1000
-# A run stalls when its largest residual has not halved for this many iterations.
-PATIENCE = 100
+DEPENDENT = 0.875
+# What cancellation may take of the precision of a Gram matrix, and how much of it is too much for single
+# precision.
+LARGEST, MOST_CANCELLED = 1e-4, 1e3
+# Residuals and moves count as zero below so many units of the last place.
+ZERO, NOISE = 1000, 1000
+# Iterations in which columns that are missing are drawn anew, before the data are believed not to have them.
+FILLING = 5
+# A run stalls when for this many iterations neither its largest residual has halved nor the correlation
+# captured risen by this share.
+PATIENCE, RISE = 100, 1e-5
 
 
 class Vectors(NamedTuple):
@@ -54,8 +60,8 @@ class State(NamedTuple):
     """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
 
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
-    sizes, and `tol` what they are to come to; `least` the smallest there was of the largest one, and for how
-    long it has not been halved.
+    sizes, and `tol` what they are to come to; `width` the columns there should be; `mark` the largest
+    residual and the correlation captured at the last notable progress, and the iterations since.
     """
 
     pairs: Vectors
@@ -65,9 +71,10 @@ class State(NamedTuple):
     directions: tuple[Array, Array]
     residuals: Array
     tol: float
+    width: int = 0
     gain: float = np.inf
     age: int = 0
-    least: tuple[float, int] = (np.inf, 0)
+    mark: tuple[float, float, int] = (np.inf, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,14 @@ class LOBPCG:
     with k columns a view is all an iteration asks for. Products of new columns come from those they are made
     of, through orthonormal coefficients, so that rounding errors do not grow. Pairs that have converged stay
     in the small problem without their residuals (soft locking). With `single` the first iterations run in
-    single precision.
+    single precision. Residuals are measured in `norm`, by default that of the preconditioner.
     """
 
     n_components: int
     preconditioner: Preconditioner = field(default_factory=Preconditioner)
     tol: float = 1e-4
     single: bool = False
+    norm: Preconditioner | None = None
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -99,26 +107,36 @@ class LOBPCG:
             grams = _grams(cov, start)
         require_comparable(grams.x, grams.y)
         none = _no_vectors(p1, p2, dtype)
-        return self._reported(self._ritz(cov, (start, none, none), grams, k), cov.flops(k))
+        state = self._ritz(cov, (start, none, none), grams, k)._replace(width=k)
+        return self._reported(state, cov.flops(k))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One pass over the data with the directions of the pairs not converged yet."""
-        width = state.pairs.A.shape[1]
+        width = state.width
         if self._is_coarse(state) and self._is_fine(state):
             return self._reported(self._refreshed(state, cov, np.float64), 2 * cov.flops(width))
         if state.age >= REFRESH:
             return self._reported(self._refreshed(state, cov, state.pairs.A.dtype), 2 * cov.flops(width))
         zx, zy = state.directions
         active = np.flatnonzero(state.residuals >= state.tol)
-        if 0 < len(active) < width:
+        if 0 < len(active) < zx.shape[1]:
             zx, zy = zx[:, active], zy[:, active]
+        missing = width - state.pairs.A.shape[1]
+        if missing and (state.age < FILLING or self._is_short(state)):
+            # Columns lost to a rank decision are drawn anew.
+            rng = np.random.default_rng(state.age)
+            drawn = self.preconditioner.levelled(len(zx), len(zy), missing, rng)
+            zx, zy = (np.hstack([z, C.astype(z.dtype)]) for z, C in zip((zx, zy), drawn, strict=True))
         new = _measured(cov, zx, zy)
         after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(cov, state, new), width)
-        worst, before = float(after.residuals[: self.n_components].max()), state.least
+        worst, tcc = self._reached(after)
+        residual, captured, waited = state.mark
+        progress = worst < residual / 2 or tcc > (1 + RISE) * captured
         after = after._replace(
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
+            width=width,
             age=state.age + 1,
-            least=(worst, 0) if worst < before[0] / 2 else (before[0], before[1] + 1),
+            mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
         )
         p = len(zx) + len(zy)
         flops = cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
@@ -129,8 +147,18 @@ class LOBPCG:
 
     def _is_fine(self, state: State) -> bool:
         """Whether more precision is needed to go on, or to be sure of having arrived."""
-        worst = state.residuals[: self.n_components].max()
-        return bool(worst < max(FINE, state.tol) or state.gain < GAIN or state.least[1] >= PATIENCE / 4)
+        lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
+        return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
+
+    def _is_short(self, state: State) -> bool:
+        """Whether there are fewer pairs than asked for."""
+        return len(state.rho) < self.n_components
+
+    def _reached(self, state: State) -> tuple[float, float]:
+        """The largest residual, infinite where pairs are missing, and the correlation captured."""
+        k = self.n_components
+        worst = np.inf if self._is_short(state) else float(state.residuals[:k].max())
+        return worst, float(state.rho[:k].sum())
 
     def _refreshed(self, state: State, cov: Operator, dtype: Any) -> State:
         """The same pairs and moves with products computed anew."""
@@ -142,31 +170,35 @@ class LOBPCG:
         pairs = Vectors(A[:, :c], B[:, :d], (xx[:, :c], xy[:, :d], yx[:, :c], yy[:, :d]))
         moves = Vectors(A[:, c:], B[:, d:], (xx[:, c:], xy[:, d:], yx[:, c:], yy[:, d:]))
         none = _no_vectors(len(A), len(B), dtype)
-        # In another precision patience begins anew.
-        waited = state.least[1] if A.dtype == state.pairs.A.dtype else 0
-        refreshed = self._ritz(cov, (pairs, moves, none), _grams(cov, both), c)
-        return refreshed._replace(least=(state.least[0], waited))
+        return self._ritz(cov, (pairs, moves, none), _grams(cov, both), state.width)._replace(
+            width=state.width, mark=state.mark
+        )
 
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         (A, _, _), (B, _, _) = parts[0].sides()
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
-        precision = max(eps**DEPENDENT, eps * grams.cancelled)
+        precision = max(eps**DEPENDENT, min(eps * grams.cancelled, LARGEST))
         # Matrices as small as these take several times as long on two threads as on one.
         with blas_limit(1):
             Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (grams.x, grams.y))
             k = min(k, Wx.shape[1], Wy.shape[1])
+            if k == 0:
+                require_rank(self.n_components, Wx.shape[1], Wy.shape[1])
             U, rho, Vt = np.linalg.svd(Wx.T @ grams.xy @ Wy)
-            rho = np.minimum(rho[:k], 1.0)
-            by_x = _mixture(Wx @ U[:, :k], grams.x, A.shape[1], precision)
-            by_y = _mixture(Wy @ Vt[:k].T, grams.y, B.shape[1], precision)
+            by_x = _mixture(Wx @ U[:, :k], grams.x, A.shape[1], precision, eps)
+            by_y = _mixture(Wy @ Vt[:k].T, grams.y, B.shape[1], precision, eps)
             C, D = by_x.coefficients(), by_y.coefficients()
-            grams = Grams(C.T @ grams.x @ C, C.T @ grams.xy @ D, D.T @ grams.y @ D)
+            Gx, Gxy, Gy = C.T @ grams.x @ C, C.T @ grams.xy @ D, D.T @ grams.y @ D
+            grams = Grams(Gx, Gxy, Gy, grams.cancelled)
+            # Those of the singular values, but for moves that were left out.
+            rho = np.clip(np.diag(Gxy)[:k] / np.sqrt(np.diag(Gx)[:k] * np.diag(Gy)[:k]), 0.0, 1.0)
         x, y = zip(*(part.sides() for part in parts), strict=True)
         (A, xx, xy), (P, Pxx, Pxy), rx = _mixed(x, by_x, by_y, rho)
         (B, yy, yx), (Q, Qyy, Qyx), ry = _mixed(y, by_y, by_x, rho)
         zx, zy = self.preconditioner.at(A.dtype)(rx, ry)
-        squares = np.einsum("ij,ij->j", rx, zx) + np.einsum("ij,ij->j", ry, zy)
+        nx, ny = (zx, zy) if self.norm is None else self.norm.at(A.dtype)(rx, ry)
+        squares = np.einsum("ij,ij->j", rx, nx) + np.einsum("ij,ij->j", ry, ny)
         return State(
             pairs=Vectors(A, B, (xx, xy, yx, yy)),
             moves=Vectors(P, Q, (Pxx, Pxy, Qyx, Qyy)),
@@ -181,18 +213,19 @@ class LOBPCG:
         k, coarse = self.n_components, self._is_coarse(state)
         # Without the guard columns, which would mix with those of the same correlation and are less exact.
         A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
-        converged = not coarse and bool(np.all(state.residuals[:k] < state.tol))
+        worst, tcc = self._reached(state)
+        patience = FILLING if self._is_short(state) else PATIENCE
         report = Report(
             A,
             B,
-            tcc=float(state.rho[:k].sum()),
+            tcc=tcc,
             flops=flops,
-            converged=converged,
+            converged=not coarse and worst < state.tol,
             products=None if coarse else (products[0], products[1], products[2], products[3]),
             correlations=None if coarse else state.rho[:k],
-            residual=float(state.residuals[:k].max()),
+            residual=worst,
             estimate=coarse,
-            stalled=not coarse and state.least[1] >= PATIENCE,
+            stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
         )
         return state, report
 
@@ -211,12 +244,13 @@ class Mixture(NamedTuple):
         return np.hstack([pairs, moves])
 
 
-def _mixture(C: Array, G: Array, c: int, precision: float) -> Mixture:
+def _mixture(C: Array, G: Array, c: int, precision: float, eps: float) -> Mixture:
     """The mixture with coefficients C, where G is the Gram matrix of all columns, and O'GO = I."""
     C, rest, G = C[:c], C[c:], G[c:, c:]
-    # Columns that hardly move would otherwise count as noise beside those that do.
+    # Columns that hardly move would count as noise beside those that do; moves by rounding are noise.
     size = np.sqrt(np.maximum(np.einsum("ij,ij->j", rest, G @ rest), 0))
-    N = rest / np.where(size > 0, size, 1.0)
+    moved = size > NOISE * eps
+    N = rest[:, moved] / size[moved]
     O = N @ whitening(N.T @ G @ N, np.zeros(N.shape[1]), precision).W  # noqa: E741
     return Mixture(C, O, O.T @ G @ rest)
 
