@@ -112,7 +112,7 @@ def test_nearly_dependent_columns_converge_or_say_so(condition, params):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("noise", [1e-2, 1e-3])
 def test_weak_directions_beside_a_few_factors(dtype, noise):
-    """A random start has as many directions as there are factors, as far as rounding goes: more come later."""
+    """The start has as many directions as there are factors, as far as rounding goes; more come later."""
     rng = np.random.default_rng(0)
     N = rng.standard_normal((3000, 50))
     X = rng.standard_normal((3000, 3)) @ rng.standard_normal((3, 50)) + noise * N

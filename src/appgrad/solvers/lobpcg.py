@@ -29,9 +29,9 @@ LARGEST, MOST_CANCELLED = 1e-4, 1e3
 ZERO, NOISE = 1000, 1000
 # Iterations in which columns that are missing are drawn anew, before the data are believed not to have them.
 FILLING = 5
-# A run stalls when for this many iterations neither its largest residual has halved nor the correlation
-# captured risen by this share.
-PATIENCE, RISE = 100, 1e-5
+# A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
+# captured risen, by these shares.
+PATIENCE, FALL, RISE = 100, 0.1, 1e-5
 
 
 class Vectors(NamedTuple):
@@ -131,7 +131,7 @@ class LOBPCG:
         after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(cov, state, new), width)
         worst, tcc = self._reached(after)
         residual, captured, waited = state.mark
-        progress = worst < residual / 2 or tcc > (1 + RISE) * captured
+        progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
         after = after._replace(
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
             width=width,
@@ -161,18 +161,13 @@ class LOBPCG:
         return worst, float(state.rho[:k].sum())
 
     def _refreshed(self, state: State, cov: Operator, dtype: Any) -> State:
-        """The same pairs and moves with products computed anew."""
-        (A, _, _), (B, _, _) = state.pairs.sides()
-        (P, _, _), (Q, _, _) = state.moves.sides()
-        c, d = A.shape[1], B.shape[1]
-        both = _measured(cov, np.hstack([A, P]).astype(dtype), np.hstack([B, Q]).astype(dtype))
-        (A, xx, xy), (B, yy, yx) = both.sides()
-        pairs = Vectors(A[:, :c], B[:, :d], (xx[:, :c], xy[:, :d], yx[:, :c], yy[:, :d]))
-        moves = Vectors(A[:, c:], B[:, d:], (xx[:, c:], xy[:, d:], yx[:, c:], yy[:, d:]))
-        none = _no_vectors(len(A), len(B), dtype)
-        return self._ritz(cov, (pairs, moves, none), _grams(cov, both), state.width)._replace(
-            width=state.width, mark=state.mark
+        """The same pairs and moves with products computed anew, one after the other: half the memory."""
+        pairs, moves = (
+            _measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)
         )
+        none = _no_vectors(len(pairs.A), len(pairs.B), dtype)
+        refreshed = self._ritz(cov, (pairs, moves, none), _grams(cov, pairs, moves), state.width)
+        return refreshed._replace(width=state.width, mark=state.mark)
 
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
@@ -295,13 +290,15 @@ def _bordered(cov: Operator, state: State, new: Vectors) -> Grams:
     return Grams(Gx, Gxy, Gy, max(_cancelled(terms_x, Gx), _cancelled(terms_y, Gy)))
 
 
-def _grams(cov: Operator, v: Vectors) -> Grams:
+def _grams(cov: Operator, *vectors: Vectors) -> Grams:
     """The Gram matrices of columns of which none are known."""
-    (A, xx, xy), (B, yy, yx) = v.sides()
     dx, dy = cov.diagonal()
-    Gx, Gxy, terms_x = _border([A], xx, xy, dx)
-    Gy, _, terms_y = _border([B], yy, yx, dy)
-    return Grams(Gx, Gxy, Gy, max(_cancelled(terms_x, Gx), _cancelled(terms_y, Gy)))
+    columns = [v.A for v in vectors], [v.B for v in vectors]
+    x = [_border(columns[0], *v.products[:2], dx) for v in vectors]
+    y = [_border(columns[1], v.products[3], v.products[2], dy) for v in vectors]
+    Gx, Gxy = (np.hstack([part[i] for part in x]) for i in (0, 1))
+    Gy = np.hstack([part[0] for part in y])
+    return Grams(Gx, Gxy, Gy, max(_cancelled(x[0][2], Gx), _cancelled(y[0][2], Gy)))
 
 
 def _border(columns: list[Array], own: Array, cross: Array, diagonal: Array) -> tuple[Array, Array, Array]:
