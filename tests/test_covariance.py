@@ -5,6 +5,7 @@ import scipy.sparse as sp
 from appgrad import thin
 from appgrad.covariance import Covariance, DenseCovariance, units
 from appgrad.moments import moments, second_moments
+from appgrad.threads import over_rows
 from appgrad.views import ArrayViews
 from helpers import BACKENDS, small_blocks, sparse_counts, statistics_problem
 from naive import covariances, dense
@@ -164,5 +165,5 @@ def test_tiles_add_up(kinds, dtype, kernels, rng, monkeypatch):
 
 @pytest.mark.parametrize("p", [0, 1, 4096, 20000])
 def test_ranges_of_rows_come_in_order(p):
-    found = thin.over_rows(lambda rows: np.arange(rows.start, rows.stop), p)
+    found = over_rows(lambda rows: np.arange(rows.start, rows.stop), p)
     np.testing.assert_array_equal(np.concatenate([*found, []]), np.arange(p))

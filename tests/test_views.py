@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad.views import ArrayViews, CountedViews, blas_threads
+from appgrad.threads import blas_threads
+from appgrad.views import ArrayViews, CountedViews
 from helpers import BACKENDS, memmap, small_blocks
 from naive import dense
 

@@ -14,7 +14,8 @@ from sklearn import get_config
 from .moments import DENSE_ABOVE
 from .run import OVERSAMPLING, PASSES, Options, is_full, uses_matrices
 from .thin import add_gathered, add_scores
-from .views import Views, blas_threads
+from .threads import blas_threads
+from .views import Views
 
 
 class Rates(NamedTuple):

@@ -11,7 +11,8 @@ from sklearn import get_config
 
 from .linalg import EPS
 from .moments import Moments, SecondMoments, second_moments, shifted, to_dense
-from .thin import add_gathered, add_scores, over_rows, tiles
+from .thin import add_gathered, add_scores, tiles
+from .threads import over_rows
 from .views import ENTRY_BYTES, Array, Block, Matrix, Views
 
 Ridge = str | float

@@ -30,6 +30,7 @@ from .parameters import checked
 from .run import ITERATIVE, Options
 from .solve import Limits, Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
+from .threads import blas_limit
 from .version import __version__
 from .views import (
     BLOCK_BYTES,
@@ -38,7 +39,6 @@ from .views import (
     CountedViews,
     Matrix,
     Views,
-    blas_limit,
     describe,
     require_finite,
 )

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.lapack import dpocon
 
-from .views import Array, blas_limit
+from .threads import blas_limit
+from .views import Array
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import wait
-from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from .views import Array, Matrix, blas_limit, blas_threads, workers
-
-T = TypeVar("T")
+from .views import Array, Matrix
 
 try:
     # scipy's own kernels, which add to an array instead of making a new one of p x k for each tile. They are
@@ -22,8 +18,6 @@ except ImportError:  # pragma: no cover
 
 # Rows of sparse data whose scores stay in the cache between the two products they take part in.
 TILE_ROWS = 2048
-# Rows of a p x 3k matrix that stay in the cache while several things are done to them.
-CACHED_ROWS = 4096
 
 
 def tiles(x: Matrix, y: Matrix) -> list[slice]:
@@ -31,25 +25,6 @@ def tiles(x: Matrix, y: Matrix) -> list[slice]:
     n = x.shape[0]
     step = TILE_ROWS if sp.issparse(x) or sp.issparse(y) else n
     return [slice(start, min(start + step, n)) for start in range(0, n, max(step, 1))]
-
-
-def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
-    """f(rows) for ranges of the p rows of thin matrices, on as many threads as BLAS has; results in order.
-
-    Ranges fit into a cache: what is done to one costs little more than reading it once.
-    """
-    ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
-    threads = blas_threads()
-    with blas_limit(1) as alone:
-        if not alone or threads == 1 or len(ranges) == 1:
-            return [f(rows) for rows in ranges]
-        futures = [workers(threads).submit(f, rows) for rows in ranges]
-        try:
-            return [future.result() for future in futures]
-        finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
 
 
 def add_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext
-from functools import cache, partial
-from itertools import chain
-from threading import RLock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
-from threadpoolctl import ThreadpoolController
+
+from .threads import blas_threads, ordered_map
 
 Array = npt.NDArray[Any]
 Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
@@ -133,7 +129,7 @@ class BaseViews:
         """`combine` over `f(block)` in a fixed order."""
         # Closed whatever happens: it holds a limit on the threads of BLAS.
         parts = self.parts(dtype)
-        with closing(_ordered_map(lambda part: f(part.block()), parts, self.threads)) as results:
+        with closing(ordered_map(lambda part: f(part.block()), parts, self.threads)) as results:
             total = next(results)
             for result in results:
                 total = combine(total, result)
@@ -351,90 +347,9 @@ def canonical_csr(m: Any) -> Any:
     return csr
 
 
-def blas_threads() -> int:
-    """Threads that BLAS would use here, so that threadpoolctl limits hold for sparse products too."""
-    pools = [pool["num_threads"] for pool in _pools().info() if pool["user_api"] == "blas"]
-    return max(1, min(pools, default=1))
-
-
 def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
 
 
-@cache
-def _pools() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy, looked for once: a search costs 5 ms, most of a small fit."""
-    return ThreadpoolController()
-
-
-_blas_owner = RLock()
-
-
-def _after_fork() -> None:
-    """A child has the threads of its parent no more, nor may it wait for a lock one of them holds."""
-    global _blas_owner
-    _blas_owner = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-@contextmanager
-def blas_limit(threads: int) -> Iterator[bool]:
-    """Limit the threads of BLAS; yields False, with no limit set, while another thread holds one.
-
-    The limit belongs to the process: were two that overlap each to restore what they found, one of them
-    would leave its limit behind.
-    """
-    owner = _blas_owner
-    if not owner.acquire(blocking=False):
-        yield False
-        return
-    try:
-        with _pools().limit(limits=threads, user_api="blas"):
-            yield True
-    finally:
-        owner.release()
-
-
 def _same(block: Block) -> Block:
     return block
-
-
-def _ordered_map(f: Callable[[Part], T], blocks: Iterator[Part], threads: int) -> Generator[T, None, None]:
-    """`map` in order over a thread pool, with at most `threads + 1` blocks in flight.
-
-    Each block is worked on by one thread, BLAS included: faster than a parallel BLAS block by block
-    (subtracting and converting are parallel too), and no result depends on how many threads there are.
-    A single block is left to BLAS.
-    """
-    first, second = next(blocks), next(blocks, None)
-    blocks = chain([first], [] if second is None else [second], blocks)
-    with nullcontext(False) if threads == 1 or second is None else blas_limit(1) as alone:
-        if not alone:
-            yield from map(f, blocks)
-            return
-        pool, pending = workers(threads), deque[Future[T]]()
-        try:
-            for block in blocks:
-                pending.append(pool.submit(f, block))
-                if len(pending) > threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            # Whatever ends this early, nothing goes on behind its back.
-            for future in pending:
-                future.cancel()
-            wait(pending)
-
-
-def workers(threads: int) -> ThreadPoolExecutor:
-    """The threads of this process: starting new ones for every pass would take a tenth of a small one."""
-    return _workers(threads, os.getpid())
-
-
-@cache
-def _workers(threads: int, process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="appgrad")

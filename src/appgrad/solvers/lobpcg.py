@@ -10,8 +10,8 @@ import numpy as np
 from ..linalg import whitening
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report, relative, require_rank
-from ..thin import over_rows
-from ..views import Array, blas_limit
+from ..threads import blas_limit, over_rows
+from ..views import Array
 from .appgrad import require_comparable, small_flops
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
