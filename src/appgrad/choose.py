@@ -146,7 +146,8 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
 
     No row is read: shapes and the number of stored entries are known, and this machine's speed is measured in
     a fraction of a second. Passes of iterative solvers are those that data like these took to the default
-    tolerance; times are good to a factor of two or three. Memory is beyond the data, in bytes.
+    tolerance with the default ridge: a larger ridge can save most of them. Times are rough. Memory is beyond
+    the data, in bytes.
 
     Examples
     --------

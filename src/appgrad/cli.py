@@ -28,6 +28,7 @@ from .files import open_text, open_views, read_table
 from .holdout import HeldOut, held_out
 from .metrics import correlations
 from .persist import require_writable
+from .run import ITERATIVE
 from .version import __version__
 from .views import Array, CountedViews, Views
 
@@ -204,7 +205,8 @@ def plan(
 ) -> None:
     """Say which solver a fit would take, and what each is expected to cost, before anything long runs.
 
-    Times are good to a factor of two or three; memory is beyond the data.
+    Passes are those that data like these took with the default ridge: a larger one can save most of them.
+    Times are rough; memory is beyond the data. The held-out check of a fit costs as much again.
     """
     found = planned(open_views(x, y), n_components=k)
     if as_json:
@@ -215,9 +217,10 @@ def plan(
         table.add_column(heading, justify="left" if heading == "solver" else "right")
     for cost in found.costs:
         cells = f"{cost.passes:.0f}", duration(cost.seconds), size(cost.memory)
-        table.add_row(cost.solver, *cells, style="bold" if cost.solver == found.solver else None)
+        mark = " *" if cost.solver == found.solver else ""
+        table.add_row(cost.solver + mark, *cells, style="bold" if mark else None)
     out.print(table)
-    _say(f"auto takes {found.solver}: {found.reason}")
+    _say(f"* auto takes {found.solver}: {found.reason}")
 
 
 @app.command()
@@ -385,6 +388,13 @@ def _print_model(
         "columns": f"{model.n_features_in_} + {model.n_features_y_}",
         "solver": f"{model.solver_}: {model.solver_reason_}",
     }
+    if model.solver_ in ITERATIVE:
+        facts["accuracy"] = (
+            f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
+            f"{model.n_passes_:.1f} passes"
+        )
+    if model.ridge != "auto":
+        facts["ridge"] = f"{model.ridge}"
     if fitted is not None:
         facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
     if tested is not None:
@@ -417,6 +427,9 @@ def _facts(model: CCA) -> dict[str, Any]:
         "solver_reason": model.solver_reason_,
         "iterations": max(model.n_iter_),
         "passes": model.n_passes_,
+        "residuals": model.residuals_.tolist(),
+        "error_bounds": _json_list(model.error_bounds_),
+        "ridge": model.ridge,
     }
 
 
