@@ -172,6 +172,27 @@ def test_units_do_not_matter_to_tol_without_a_preconditioner(solver, scale, data
     np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 3)[0], atol=1e-4)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_sparse_columns_of_any_scale_without_a_preconditioner(scale):
+    A, B = (sp.random_array((300, 50), density=0.1, rng=seed, format="csr") for seed in (0, 1))
+    model, unsure = fitted(A * scale, B, 2, preconditioner=None)
+    best = CCA(2, solver="exact").fit(A, B).canonical_correlations_
+    assert unsure or np.abs(model.canonical_correlations_ - best).max() < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("center", [True, False])
+def test_a_handful_of_rows(seed, center):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    X, Y = rng.standard_normal((n, 30)), rng.standard_normal((n, 30))
+    params = {"ridge": (0.0, 1.0), "center": center}
+    found = fitted(X, Y, 1, covariance="dense", **params)[0].canonical_correlations_
+    np.testing.assert_allclose(
+        found, CCA(1, solver="exact", **params).fit(X, Y).canonical_correlations_, atol=1e-3
+    )
+
+
 def test_a_view_of_constants_is_refused(rng):
     with pytest.raises(ValueError, match="above the rank of the data"):
         fitted(np.ones((100, 3)), rng.standard_normal((100, 3)), 1)

@@ -243,6 +243,18 @@ def test_qr_is_accurate_where_covariances_are_not():
     np.testing.assert_allclose(solution.correlations, rho, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["exact", "qr"])
+def test_small_columns_beside_large_ones_count_with_a_ridge(dtype, solver):
+    """In units in which the ridge is the same for all, columns differ in length: none is lost for that."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((400, 3))
+    X = (z + rng.standard_normal((400, 3))).astype(dtype)
+    Y = np.c_[z + rng.standard_normal((400, 3)), 1e6 * rng.standard_normal((400, 7))].astype(dtype)
+    found = SOLVERS[solver](ArrayViews(X, Y), Problem(3, ridge=0.1)).correlations
+    np.testing.assert_allclose(found, cca(X.astype(float), Y.astype(float), 3, ridge=0.1)[0], atol=1e-4)
+
+
 def test_auto_says_why(rng):
     X, Y = rng.standard_normal((50, 4)), rng.standard_normal((50, 3))
     assert solve(ArrayViews(X, Y), Problem(2), "auto")[1] == (

@@ -135,7 +135,7 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
         u = units(m, views.dtype, scale=scale, ridge=ridge)
         # LOBPCG ends in double precision, whatever it begins in.
         cov = Covariance(views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(views, m))
-    width = _width(options, k, views, views.n_samples)
+    width = _width(options, k, views, views.n_samples + (not center))
     M = _preconditioner(options, kind, views, cov, rng)
     # Without a preconditioner, residuals would have the units of the data.
     norm = jacobi(cov) if kind is None else M
@@ -146,7 +146,8 @@ def _batch(views: CountedViews, problem: Problem, options: Options, rng: np.rand
             factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
         solver = ALS(k, M, factors, tol=options.tol, norm=norm)
     elif options.solver == "lobpcg":
-        single = not matrices and _suffices_single(views, cov)
+        # Without a preconditioner, numbers are as large as the data make them.
+        single = not matrices and kind is not None and _suffices_single(views, cov)
         if limits.passes is not None and limits.passes < 3:
             single = False
         elif single and limits.passes is not None:

@@ -39,12 +39,16 @@ def _factor(
     """U, s and V of one view's columns of R, in units in which the ridge is isotropic.
 
     `noise` is the norm of the rounding errors of each column's values: a direction is real only if it
-    is longer than these make it. Values far from zero, given in two units, agree no better.
+    is longer than these make it, and those of the columns it is made of, whose values have a precision of
+    `eps`. Values far from zero, given in two units, agree no better. A column is not judged by the
+    length of others: with a ridge they may be in any units.
     """
     t, c = isotropic(var * scale * scale, ridge, floor=1e-20)
-    U, s, Vt = np.linalg.svd(R * (scale * t), full_matrices=False)
+    R = R * (scale * t)
+    U, s, Vt = np.linalg.svd(R, full_matrices=False)
     rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)
-    keep = (s > max(R.shape) * eps * s[0]) & (s > rounding)
+    precision = max(R.shape) * eps * np.linalg.norm(Vt * np.linalg.norm(R, axis=0), axis=1)
+    keep = (s > max(R.shape) * EPS * s[0]) & (s > precision) & (s > rounding)
     return Factor(U[:, keep], s[keep], c), Vt[keep].T, t
 
 
