@@ -32,14 +32,14 @@ class Rates(NamedTuple):
     thin: float
 
 
-# Measured on two cores of a server (benchmarks/growth.py). What "auto" takes depends on their ratios alone,
-# and on no clock.
+# Read off fits on two cores of a server: MNIST, a million rows of path names, random data of 20,000 x 200 to
+# 5,000 x 4,000. What "auto" takes depends on their ratios alone, and on no clock.
 NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=5e-11, sparse=3.5e-10, thin=3e-11)
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
 # texts 421, path names 252; 99 % of the correlation are captured after 3 to 15.
 LOBPCG = {True: 40, False: 250}
 # The slower ones: AppGrad to a thousandth of the captured correlation (MNIST, Mediamill: 39), ALS at ten
-# passes an iteration. On sparse rows with the default ridge neither was seen to end: the limit of iterations.
+# passes an iteration. On sparse rows with the default ridge neither is expected to end before its limit.
 APPGRAD, ALS = {True: 40, False: 1000}, {True: 300, False: 10000}
 # Doubles for each feature and column carried, at the peak (benchmarks/memory.py, fast.py); LOBPCG on sparse
 # rows begins with half of them.
