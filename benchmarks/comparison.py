@@ -82,7 +82,7 @@ def peers(name: str) -> dict[str, str]:
         try:
             call()
             said[package] = "fitted"
-        except Exception as error:
+        except (TypeError, ValueError, MemoryError) as error:
             said[package] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
     return said
 

@@ -3,8 +3,8 @@
     python benchmarks/growth.py [--record FILE]
 
 Sparse rows of random columns, Zipf-like, ten iterations of LOBPCG; exponents are those of a power law fitted
-to the last points. Then dense rows, exact against LOBPCG to its default tolerance, for growing p: what
-`solver="auto"` has to decide. docs/figures/draw.py draws the record.
+to the last points. Then exact against LOBPCG to its default tolerance for growing p, on dense and on sparse
+rows: what `solver="auto"` has to decide. docs/figures/draw.py draws the record.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from appgrad import CCA, plan
 from appgrad.datasets import planted
 from measure import seconds
 
-# Columns a view, rows, components, entries a row: one at a time is multiplied.
-BASE = {"n": 200_000, "p": 20_000, "k": 10, "entries": 10}
-FACTORS = {"n": (1, 2, 4, 8), "p": (1, 2, 4, 8), "k": (1, 2, 4, 8), "entries": (1, 2, 4, 8)}
-DENSE = (100, 200, 400, 800, 1600)
+# Rows, columns a view, components, entries a row: one at a time is multiplied. Where it is the entries, what
+# counts is how many of them there are: some of a row fall into one column.
+BASE = {"n": 400_000, "p": 10_000, "k": 10, "entries": 10}
+FACTORS = (1, 2, 4, 8)
+COLUMNS = (100, 200, 400, 800, 1600)
 
 
 def sparse(n: int, p: int, entries: int, rng: np.random.Generator) -> sp.csr_array:
@@ -38,8 +39,8 @@ def sparse(n: int, p: int, entries: int, rng: np.random.Generator) -> sp.csr_arr
     return m
 
 
-def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float]:
-    """Seconds and bytes of ten iterations: the shorter of two runs, and a third for its memory."""
+def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float, int]:
+    """Seconds and bytes of ten iterations, the shorter of two runs and a third, and entries stored."""
     rng = np.random.default_rng(0)
     X, Y = sparse(n, p, entries, rng), sparse(n, p, entries, rng)
 
@@ -53,7 +54,7 @@ def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float]:
     fit()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return spent, float(peak)
+    return spent, float(peak), X.nnz + Y.nnz
 
 
 def exponent(x: list[float], y: list[float]) -> float:
@@ -61,18 +62,23 @@ def exponent(x: list[float], y: list[float]) -> float:
     return float(np.polyfit(np.log(x[-3:]), np.log(y[-3:]), 1)[0])
 
 
-def crossing() -> list[dict]:
-    """Seconds of both solvers on 20,000 dense rows, and what is taken."""
+def crossing(kind: str) -> list[dict]:
+    """Seconds of both solvers, and what is taken: 20,000 dense rows, or 400,000 of five entries a view."""
     rows = []
-    for p in DENSE:
-        q = planted(20000, p, p, [0.9, 0.8, 0.7, 0.6, 0.5], condition=30, random_state=0)
-        found: dict = {"p": p, "auto": plan(q.X, q.y, 5).solver}
+    for p in COLUMNS:
+        if kind == "dense":
+            q = planted(20000, p, p, [0.9, 0.8, 0.7, 0.6, 0.5], condition=30, random_state=0)
+            X, Y = q.X, q.y
+        else:
+            rng = np.random.default_rng(0)
+            X, Y = sparse(400_000, p, 5, rng), sparse(400_000, p, 5, rng)
+        found: dict = {"p": p, "auto": plan(X, Y, 5).solver}
         for solver in ("exact", "lobpcg"):
             fit = CCA(5, solver=solver, random_state=0)
-            found[solver] = seconds(lambda: fit.fit(q.X, q.y))  # noqa: B023
+            found[solver] = seconds(lambda: fit.fit(X, Y))  # noqa: B023
         found["passes"] = fit.n_passes_
         rows.append(found)
-        print(found, flush=True)
+        print(kind, found, flush=True)
     return rows
 
 
@@ -84,10 +90,12 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
     record: dict = {"base": BASE}
-    for variable, factors in FACTORS.items():
-        values = [BASE[variable] * factor for factor in factors]
+    for variable, base in BASE.items():
+        values: list[float] = [base * factor for factor in FACTORS]
         found = [measured(**BASE | {variable: value}) for value in values]
-        times, peaks = [t for t, _ in found], [m for _, m in found]
+        if variable == "entries":
+            values = [nnz for _, _, nnz in found]
+        times, peaks = [t for t, _, _ in found], [m for _, m, _ in found]
         record[variable] = {
             "values": values,
             "seconds": times,
@@ -95,7 +103,7 @@ def main() -> None:
             "exponents": {"time": exponent(values, times), "memory": exponent(values, peaks)},
         }
         print(variable, record[variable], flush=True)
-    record["crossing"] = crossing()
+    record["crossing"] = {kind: crossing(kind) for kind in ("dense", "sparse")}
     if args.record:
         args.record.write_text(json.dumps(record, indent=1) + "\n")
 

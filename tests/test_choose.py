@@ -54,6 +54,17 @@ def test_what_is_taken(n, p1, p2, entries, solver):
     assert choice.reason.count(". ") == 0
 
 
+def test_what_is_certain_is_taken_where_it_may_be_faster():
+    """Dense planted data, 20,000 x 1,600 + 1,600: 191 passes, six times as long as covariances."""
+    views = shaped(20000, 1750, 1750)
+    found = costs(views, 2)
+    assert found["lobpcg"].seconds < found["exact"].seconds
+    assert chosen(views, found).solver == "exact"
+    assert chosen(views, found).reason.endswith("and one pass, and leave no error but rounding")
+    assert chosen(views, costs(views, 50)).reason.endswith("and one pass, less than iterating would")
+    assert costs(shaped(20000, 500, 500), 2)["als"].memory > 8 * 1000**2
+
+
 def test_iterating_is_taken_where_it_is_cheaper():
     """Sparse rows, and matrices that fit, but take longer to factor than a few hundred thin products."""
     views = shaped(5000, 1500, 1500, 4)

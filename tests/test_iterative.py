@@ -22,11 +22,12 @@ import naive
 from appgrad import CCA
 from appgrad.covariance import Covariance, DenseCovariance, units
 from appgrad.datasets import planted
-from appgrad.estimators import OverfitWarning
 from appgrad.minibatches import Minibatches
 from appgrad.moments import moments, second_moments
+from appgrad.options import Options
 from appgrad.preconditioners import jacobi
-from appgrad.run import Options, run
+from appgrad.remarks import OverfitWarning
+from appgrad.run import run
 from appgrad.solve import Limits, Problem
 from appgrad.solvers.als import ALS
 from appgrad.solvers.appgrad import CALM, AppGrad, mean_square

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from appgrad.linalg import equilibration, leading_svd, whitening
+from appgrad.linalg import column_dots, equilibration, leading_svd, whitening
 
 
 def covariance(rng, p, eigenvalues):
@@ -72,3 +72,13 @@ def test_leading_svd_with_clusters_and_zeros(rng):
     s = np.r_[np.ones(3), np.full(10, 0.5), np.zeros(47)]
     found = leading_svd((P * s) @ Q, 15)[1]
     np.testing.assert_allclose(found, s[:15], atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [1, 4095, 9000])
+def test_column_dots(p, dtype, rng):
+    A, B = rng.standard_normal((2, p, 3)).astype(dtype)
+    w = rng.random(p)
+    rtol = 1e-3 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(column_dots(A, B), (A * B).sum(axis=0), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(column_dots(A, B, w), (A * B * w[:, None]).sum(axis=0), rtol=rtol, atol=rtol)

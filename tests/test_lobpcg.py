@@ -13,10 +13,11 @@ from appgrad import CCA
 from appgrad.covariance import Covariance, units
 from appgrad.datasets import planted
 from appgrad.moments import moments
+from appgrad.options import Options
 from appgrad.preconditioners import Preconditioner, exact, jacobi
-from appgrad.run import Options, run
+from appgrad.run import run
 from appgrad.solve import Limits, Problem
-from appgrad.solvers.lobpcg import LOBPCG, REFRESH
+from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
 from appgrad.views import ArrayViews, CountedViews
 
 
@@ -400,3 +401,25 @@ def test_residuals_are_those_asked_for(preconditioner, data):
         rx, ry = Sxy @ B - Sx @ A * rho, Sxy.T @ A - Sy @ B * rho
         squares = sum(np.sum(r**2 / np.diag(S)[:, None], axis=0) for r, S in ((rx, Sx), (ry, Sy)))
         np.testing.assert_allclose(model.residuals_, np.sqrt(squares / 2) / rho[0], rtol=1e-3)
+
+
+def test_moves_of_rounding_size_are_no_moves():
+    """Their products would be nothing but rounding."""
+    eps = float(np.finfo(np.float64).eps)
+    C = np.vstack([np.eye(2), [[0.6, 0.0], [0.0, 10 * eps]]])
+    assert _mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 1)
+    C[3, 1] = 1e5 * eps
+    assert _mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 2)
+
+
+def test_columns_lost_grow_back(data):
+    """From one pair, its residuals and moves to all that there should be."""
+    cov = operator(*data)
+    solver = LOBPCG(4, jacobi(cov), tol=1e-6)
+    state, _ = solver.init(cov, 1, np.random.default_rng(0))
+    state = state._replace(width=8)
+    for _ in range(60):
+        state, report = solver.step(state, cov)
+    assert state.pairs.A.shape[1] == 8
+    full = states(solver, cov, 8, 60)[-1][1]
+    assert report.tcc == pytest.approx(full.tcc, rel=1e-6)

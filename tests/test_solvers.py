@@ -5,7 +5,7 @@ from sklearn.datasets import load_linnerud
 
 from appgrad.choose import solving
 from appgrad.datasets import planted
-from appgrad.run import Options
+from appgrad.options import Options
 from appgrad.solve import Problem
 from appgrad.views import ArrayViews, CountedViews
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts

@@ -58,7 +58,7 @@ def growth() -> None:
     """Time and memory of ten iterations of LOBPCG, one variable at a time."""
     record = json.loads(RECORD.read_text())
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-    names = {"n": "rows", "p": "columns", "k": "components", "entries": "entries a row"}
+    names = {"n": "rows", "p": "columns", "k": "components", "entries": "stored entries"}
     for (variable, name), color in zip(names.items(), COLORS, strict=True):
         found = record[variable]
         multiples = [value / found["values"][0] for value in found["values"]]
@@ -80,21 +80,23 @@ def growth() -> None:
 
 
 def crossing() -> None:
-    """Covariances against LOBPCG on dense rows, and what auto takes."""
-    rows = json.loads(RECORD.read_text())["crossing"]
-    figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
-    p = [row["p"] for row in rows]
-    for solver, color in zip(("exact", "lobpcg"), COLORS, strict=False):
-        ax.loglog(p, [row[solver] for row in rows], "o-", color=color, label=solver)
-        taken = [(row["p"], row[solver]) for row in rows if row["auto"] == solver]
-        if taken:
-            ax.scatter(
-                *zip(*taken, strict=True), s=130, facecolors="none", edgecolors=color, label="taken by auto"
-            )
-    ax.set(xlabel="columns a view (20,000 dense rows, k = 5)", ylabel="seconds", xticks=p, xticklabels=p)
-    ax.minorticks_off()
-    ax.legend(frameon=False, fontsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
+    """Covariances against LOBPCG, and what auto takes."""
+    record = json.loads(RECORD.read_text())["crossing"]
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    titles = {"dense": "20,000 dense rows", "sparse": "400,000 rows of 5 + 5 entries"}
+    for ax, (kind, title) in zip(axes, titles.items(), strict=True):
+        rows = record[kind]
+        p = [row["p"] for row in rows]
+        for solver, color in zip(("exact", "lobpcg"), COLORS, strict=False):
+            ax.loglog(p, [row[solver] for row in rows], "o-", color=color, label=solver)
+        taken = [(row["p"], row[row["auto"]]) for row in rows]
+        circle = {"s": 130, "facecolors": "none", "edgecolors": "black", "label": "taken by auto"}
+        ax.scatter(*zip(*taken, strict=True), **circle)
+        ax.set(xlabel="columns a view", ylabel="seconds", xticks=p, xticklabels=p)
+        ax.set_title(f"{title}, k = 5", fontsize=9)
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(HERE / "crossing.png", dpi=120)
 
 

@@ -2,9 +2,10 @@
 
 from . import datasets, plots
 from .choose import plan
-from .estimators import CCA, OverfitWarning, load
+from .estimators import CCA, load
 from .files import open_views
 from .metrics import correlations, pcc, subspace_distance, tcc
+from .remarks import OverfitWarning
 from .version import __version__
 
 __all__ = [

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
@@ -23,14 +18,27 @@ from sklearn.exceptions import ConvergenceWarning
 from .choose import duration
 from .choose import plan as planned
 from .costs import size
-from .estimators import CCA, OverfitWarning, load
-from .files import open_text, open_views, read_table
+from .estimators import CCA, load
+from .files import open_views, read_table
 from .holdout import HeldOut, held_out
 from .metrics import correlations
-from .persist import require_writable
-from .run import ITERATIVE
+from .persist import WRITERS, require_writable, write_scores
+from .remarks import OverfitWarning
+from .terminal import (
+    err,
+    facts_of,
+    json_list,
+    leading_features,
+    names_of,
+    out,
+    overfitted,
+    print_json,
+    print_model,
+    progress,
+    say,
+)
 from .version import __version__
-from .views import Array, CountedViews, Views
+from .views import Array, Views
 
 app = typer.Typer(
     help="Canonical correlation analysis on files: .npy, .npz (dense or sparse), .csv, .tsv, .parquet.",
@@ -39,9 +47,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console()
-err = Console(stderr=True)
-
 SOURCE = "A file, file.npz::array, or file::columns=a,b,10-20."
 XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}")]
 YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
@@ -61,28 +66,23 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        _say("error: " + (" ".join(str(error).split()) or type(error).__name__), err)
+        say("error: " + (" ".join(str(error).split()) or type(error).__name__), err)
         sys.exit(1)
     except SystemExit as error:
         # typer's code for Ctrl-C.
         if error.code == 130:
-            _say("error: interrupted; nothing was written", err)
+            say("error: interrupted; nothing was written", err)
             sys.exit(1)
         raise
 
 
-def _say(text: str, console: Console = out, style: str | None = None) -> None:
-    """Print a line as it is: names of files and columns are data, whatever brackets they hold."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"warning: {message}", err, "yellow")
+    say(f"warning: {message}", err, "yellow")
 
 
 def _version(show: bool) -> None:
     if show:
-        _say(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -132,7 +132,7 @@ def fit(
     if output is not None:
         _require_output(output, x, y)
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, _progress(not as_json) as watch:
+    with warnings.catch_warnings(record=True) as caught, progress(not as_json) as watch:
         warnings.simplefilter("always")
         views = open_views(x, y)
         try:
@@ -141,21 +141,21 @@ def fit(
             if output is None or not hasattr(model, "canonical_correlations_"):
                 raise
             model.save(output)
-            _say(f"error: interrupted; the best model so far is in {output}", err)
+            say(f"error: interrupted; the best model so far is in {output}", err)
             raise typer.Exit(1) from None
         fitted = time.perf_counter() - start
         if output is not None:
             model.save(output)
     messages = list(dict.fromkeys(str(w.message) for w in caught))
-    with _progress(not as_json) as watch:
+    with progress(not as_json) as watch:
         tested = _held_out(model, watch("held-out check", views), holdout, seed, output) if holdout else None
     spent = time.perf_counter() - start
-    messages += _overfitted(model, tested)
+    messages += overfitted(model, tested)
     if as_json:
-        _print_json(
+        print_json(
             {
-                **_facts(model),
-                "held_out_correlations": None if tested is None else _json_list(tested.correlations),
+                **facts_of(model),
+                "held_out_correlations": None if tested is None else json_list(tested.correlations),
                 "held_out_method": None if tested is None else tested.method,
                 "seconds": spent,
                 "seconds_fit": fitted,
@@ -165,10 +165,10 @@ def fit(
         )
         return
     trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
-    _print_model(model, fitted, tested, spent - fitted, trivial)
+    print_model(model, fitted, tested, spent - fitted, trivial)
     for message in messages:
-        _say(f"warning: {message}", err, "yellow")
-    _say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+        say(f"warning: {message}", err, "yellow")
+    say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
 
 
 def _require_output(output: Path, *sources: str) -> None:
@@ -192,7 +192,7 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
             return HeldOut(unknown, f"not possible: without the held-out rows, {error}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
-            _say(f"error: interrupted in the held-out check; {where}", err)
+            say(f"error: interrupted in the held-out check; {where}", err)
             raise typer.Exit(1) from None
 
 
@@ -210,7 +210,7 @@ def plan(
     """
     found = planned(open_views(x, y), n_components=k)
     if as_json:
-        _print_json({**found._asdict(), "costs": [cost._asdict() for cost in found.costs]})
+        print_json({**found._asdict(), "costs": [cost._asdict() for cost in found.costs]})
         return
     table = Table()
     for heading in ("solver", "passes", "time", "memory"):
@@ -220,7 +220,7 @@ def plan(
         mark = " *" if cost.solver == found.solver else ""
         table.add_row(cost.solver + mark, *cells, style="bold" if mark else None)
     out.print(table)
-    _say(f"* auto takes {found.solver}: {found.reason}")
+    say(f"* auto takes {found.solver}: {found.reason}")
 
 
 @app.command()
@@ -241,8 +241,8 @@ def transform(
         scores = {"x_scores": fitted._project(table.matrix, 0)}
     else:
         scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
-    _write_whole(output, scores)
-    _say(f"{len(scores['x_scores'])} rows written to {output}")
+    write_scores(output, scores)
+    say(f"{len(scores['x_scores'])} rows written to {output}")
 
 
 @app.command()
@@ -252,7 +252,7 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     views = open_views(x, y)
     found = correlations(*fitted.transform(views))
     if as_json:
-        _print_json(
+        print_json(
             {"correlations": found.tolist(), "score": float(found.mean()), "n_samples": views.n_samples}
         )
         return
@@ -263,7 +263,7 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     for i, (here, there) in enumerate(zip(found, fitted.training_correlations_, strict=True), 1):
         table.add_row(str(i), f"{here:.4f}", f"{there:.4f}")
     out.print(table)
-    _say(f"score     {found.mean():.4f} (mean)")
+    say(f"score     {found.mean():.4f} (mean)")
 
 
 @app.command()
@@ -276,15 +276,18 @@ def inspect(
 ) -> None:
     """Show a model: what was fitted, and the leading features of each component."""
     fitted = load(model)
-    labels = [_names(fitted, view, file) for view, file in (("x", x_names), ("y", y_names))]
+    labels = [names_of(fitted, view, file) for view, file in (("x", x_names), ("y", y_names))]
     leading = [
-        {view: _leading(fitted, view, i, top, names) for view, names in zip("xy", labels, strict=True)}
+        {
+            view: leading_features(fitted, view, i, top, names)
+            for view, names in zip("xy", labels, strict=True)
+        }
         for i in range(len(fitted.canonical_correlations_))
     ]
     if as_json:
-        _print_json({**_facts(fitted), "params": _params(fitted), "components": leading})
+        print_json({**facts_of(fitted), "params": _params(fitted), "components": leading})
         return
-    _print_model(fitted, None, None, 0.0, False)
+    print_model(fitted, None, None, 0.0, False)
     for i, component in enumerate(leading):
         table = Table(
             title=f"component {i + 1}: {fitted.canonical_correlations_[i]:.4f}", title_justify="left"
@@ -315,136 +318,36 @@ def demo(
     model = CCA(n_components=8).fit(*halves[0])
     seconds = time.perf_counter() - start
     tested = correlations(*model.transform(*halves[1]))
-    _say("left against right half of 8 x 8 digits, 32 + 32 pixels")
-    _print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen"), 0.0, False)
+    say("left against right half of 8 x 8 digits, 32 + 32 pixels")
+    print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen"), 0.0, False)
     try:
         import matplotlib
 
         matplotlib.use("Agg")
         from .plots import scree
     except ImportError:
-        _say("no figure: pip install 'appgrad[plots]'", err)
+        say("no figure: pip install 'appgrad[plots]'", err)
         return
     output.mkdir(parents=True, exist_ok=True)
     figure = output / "digits.png"
     ax = scree(model.canonical_correlations_, tested)
     ax.set_title("Digits: left half against right half")
     ax.figure.savefig(figure, dpi=150)
-    _say(f"figure    saved to {figure}")
+    say(f"figure    saved to {figure}")
     _print_what_a_ridge_does(tested, CCA(n_components=8, ridge=0.1).fit(*halves[0]).score(*halves[1]))
 
 
 def _print_what_a_ridge_does(tested: Array, with_ridge: float) -> None:
     worst = int(np.argmin(tested)) + 1
-    _say(
+    say(
         f"note      component {worst} rests on pixels that few images light, and is lost on new rows; with\n"
         f"          CCA(n_components=8, ridge=0.1) the held-out mean is {with_ridge:.3f} instead of "
         f"{tested.mean():.3f}"
     )
 
 
-@contextmanager
-def _progress(show: bool) -> Iterator[Callable[[str, Views], Views]]:
-    """A progress bar on the terminal that counts the rows which views deliver."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[passes]:.1f} passes"),
-        TimeElapsedColumn(),
-        console=err,
-        transient=True,
-        disable=not (show and err.is_terminal),
-    )
-
-    def watch(name: str, views: Views) -> Views:
-        task = bar.add_task(name, total=None, passes=0.0)
-        return CountedViews(views, lambda rows: bar.update(task, passes=rows / views.n_samples))
-
-    with bar:
-        yield watch
-
-
-def _print_model(
-    model: CCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
-) -> None:
-    """The table of correlations and the facts below it."""
-    columns: dict[str, Array] = {"training": model.training_correlations_}
-    if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
-        columns = {"with ridge": model.canonical_correlations_, **columns}
-    if tested is not None:
-        columns["held out"] = tested.correlations
-    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
-    for heading in ("component", *columns):
-        table.add_column(heading, justify="right")
-    for i, values in enumerate(zip(*columns.values(), strict=True)):
-        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
-        if trivial:
-            at = list(columns).index("training")
-            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
-        table.add_row(str(i + 1), *cells)
-    out.print(table)
-    facts = {
-        "rows": f"{model.n_samples_}",
-        "columns": f"{model.n_features_in_} + {model.n_features_y_}",
-        "solver": f"{model.solver_}: {model.solver_reason_}",
-    }
-    if model.solver_ in ITERATIVE:
-        facts["accuracy"] = (
-            f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
-            f"{model.n_passes_:.1f} passes"
-        )
-    if model.ridge != "auto":
-        facts["ridge"] = f"{model.ridge}"
-    if fitted is not None:
-        facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
-    if tested is not None:
-        facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
-    for name, fact in facts.items():
-        _say(f"{name:9} {fact}")
-
-
-def _overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
-    """A sentence about the components that do not hold on held-out rows."""
-    if tested is None:
-        return []
-    found = []
-    if model.training_correlations_[0] > 1 - 1e-9 and tested.correlations[0] > 1 - 1e-6:
-        found = ["component 1 has correlation 1 on any rows: do the views share a column?"]
-    lost = np.flatnonzero(tested.correlations < model.training_correlations_ / 2) + 1
-    if not len(lost):
-        return found
-    which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
-    return [*found, f"{which}: less than half of the correlation is left on held-out rows; try a --ridge"]
-
-
-def _facts(model: CCA) -> dict[str, Any]:
-    return {
-        "correlations": model.canonical_correlations_.tolist(),
-        "training_correlations": model.training_correlations_.tolist(),
-        "n_samples": model.n_samples_,
-        "n_features": [model.n_features_in_, model.n_features_y_],
-        "solver": model.solver_,
-        "solver_reason": model.solver_reason_,
-        "iterations": max(model.n_iter_),
-        "passes": model.n_passes_,
-        "residuals": model.residuals_.tolist(),
-        "error_bounds": _json_list(model.error_bounds_),
-        "ridge": model.ridge,
-    }
-
-
 def _params(model: CCA) -> dict[str, Any]:
     return {name: value for name, value in model.get_params().items() if name != "callback"}
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    # Not through rich: a JSON object must not be wrapped or coloured.
-    sys.stdout.write(json.dumps(record) + "\n")
-
-
-def _json_list(values: Array) -> list[float | None]:
-    """JSON has no NaN."""
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _ridge(text: str) -> str | float | tuple[float, float]:
@@ -457,65 +360,3 @@ def _ridge(text: str) -> str | float | tuple[float, float]:
     if len(values) not in (1, 2):
         raise typer.BadParameter(f"{text!r} is not auto, a number or RX,RY", param_hint="--ridge")
     return values[0] if len(values) == 1 else (values[0], values[1])
-
-
-def _fitted_names(model: CCA, view: str) -> Array | None:
-    return getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
-
-
-def _names(model: CCA, view: str, file: Path | None) -> list[str]:
-    p = model.n_features_in_ if view == "x" else model.n_features_y_
-    if file is None:
-        fitted = _fitted_names(model, view)
-        return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
-    with open_text(str(file)) as lines:
-        names = lines.read().rstrip("\n").split("\n")
-    if len(names) != p:
-        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
-    return names
-
-
-def _leading(model: CCA, view: str, component: int, top: int, names: list[str]) -> list[dict[str, Any]]:
-    """The features most correlated with a score, strongest first."""
-    loadings, std = (model.x_loadings_, model.x_std_) if view == "x" else (model.y_loadings_, model.y_std_)
-    column = loadings[:, component] / np.where(std > 0, std, 1.0)
-    order = np.argsort(-np.abs(column), kind="stable")[:top]
-    return [{"feature": names[j], "correlation": float(column[j])} for j in order]
-
-
-def _write_whole(path: Path, scores: dict[str, Array]) -> None:
-    """Write to a neighbour first, so that a failure leaves no half file behind."""
-    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        WRITERS[path.suffix](part, scores)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _write_npz(path: Path, scores: dict[str, Array]) -> None:
-    with open(path, "wb") as file:
-        np.savez(file, allow_pickle=False, **scores)
-
-
-def _columns(scores: dict[str, Array]) -> dict[str, Array]:
-    return {f"{name}_{i + 1}": s[:, i] for name, s in scores.items() for i in range(s.shape[1])}
-
-
-def _write_csv(path: Path, scores: dict[str, Array]) -> None:
-    columns = _columns(scores)
-    np.savetxt(
-        path, np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns), comments=""
-    )
-
-
-def _write_parquet(path: Path, scores: dict[str, Array]) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("writing .parquet needs pyarrow: pip install 'appgrad[files]'") from error
-    pq.write_table(pa.table(_columns(scores)), path)
-
-
-WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}

@@ -11,8 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 
+from .batch import uses_matrices
 from .moments import DENSE_ABOVE
-from .run import OVERSAMPLING, PASSES, Options, is_full, uses_matrices
+from .options import OVERSAMPLING, Options, is_full
+from .sampling import PASSES
 from .thin import add_gathered, add_scores
 from .threads import blas_threads
 from .views import Views
@@ -33,8 +35,10 @@ class Rates(NamedTuple):
 
 
 # Read off fits on two cores of a server: MNIST, a million rows of path names, random data of 20,000 x 200 to
-# 5,000 x 4,000. What "auto" takes depends on their ratios alone, and on no clock.
-NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=5e-11, sparse=3.5e-10, thin=3e-11)
+# 5,000 x 4,000 (benchmarks/growth.py). What "auto" takes depends on their ratios alone, and on no clock.
+NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=2.6e-11, sparse=3.5e-10, thin=3e-11)
+# Reading a full row takes as long as this many columns of its products.
+READING = 17
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
 # texts 421, path names 252; 99 % of the correlation are captured after 3 to 15.
 LOBPCG = {True: 40, False: 250}
@@ -59,12 +63,13 @@ def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
     """The expected cost of k components by each solver."""
     n, p = views.n_samples, views.n_features_x + views.n_features_y
     full, w = is_full(views), min(k + OVERSAMPLING, views.n_features_x, views.n_features_y)
-    one = 3 * n * views.entries * w * (rates.dense if full else rates.sparse)
+    one = 3 * n * views.entries * ((w + READING) * rates.dense if full else w * rates.sparse)
     algebra = 30 * p * w * w * rates.thin
     found = [_exact(views, rates), _qr(views, rates)]
     lobpcg, start = LOBPCG[full], 1.0
     als = start + ALS[full], one + algebra / 3
-    if uses_matrices(views, Options("als")):
+    gathered = uses_matrices(views, Options("als"))
+    if gathered:
         als = 1.0, found[0].seconds
     for solver, passes, each in (
         ("lobpcg", start + lobpcg, one + algebra),
@@ -73,7 +78,8 @@ def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
         ("stochastic", PASSES + 1.0, 3 * one + n / 200 * 150 * p * w * rates.thin),
     ):
         doubles = DOUBLES[solver] / (2 if solver == "lobpcg" and not full else 1)
-        found.append(Cost(solver, passes, passes * each, 8 * doubles * p * w))
+        memory = 8 * doubles * p * w + (matrices_needed(views) if solver == "als" and gathered else 0)
+        found.append(Cost(solver, passes, passes * each, memory))
     return {cost.solver: cost for cost in found}
 
 
@@ -132,7 +138,7 @@ def measured_rates() -> Rates:
     n, p, w = 4000, 400, 25
     Z, A, U = rng.standard_normal((n, p)), rng.standard_normal((p, w)), rng.standard_normal((n, 2 * w))
     square = _seconds(lambda: Z.T @ Z) / (n * p * p)
-    dense = _seconds(lambda: (Z @ A, Z.T @ U)) / (3 * n * p * w)
+    dense = _seconds(lambda: (Z @ A, Z.T @ U)) / (3 * n * p * (w + READING))
     rows, entries, columns = 40000, 5, 5000
     data, indptr = np.ones(rows * entries), np.arange(0, rows * entries + 1, entries)
     S = sp.csr_array((data, rng.integers(0, columns, rows * entries), indptr), shape=(rows, columns))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -19,7 +18,6 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,8 +25,8 @@ from . import persist
 from .choose import solving
 from .metrics import correlations
 from .parameters import checked
-from .run import ITERATIVE, Options
-from .solve import Limits, Problem, Progress, Solution
+from .remarks import warn_if_trivial, warn_if_unconverged
+from .solve import Problem, Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .threads import blas_limit
 from .version import __version__
@@ -62,10 +60,6 @@ FITTED = (
     "_y_slopes",
 )
 FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
-
-
-class OverfitWarning(UserWarning):
-    """The correlations are high because there are too few rows, not because the views are related."""
 
 
 class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):
@@ -260,9 +254,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
                 interrupted = True
             assert progress is not None
             solution = progress.solution()
-        _warn_if_trivial(views, solution)
+        warn_if_trivial(views, solution)
         if not interrupted:
-            _warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
+            warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
         if self.verbose:
             logger.info("%s: %s; %.2f s", *choice, progress.seconds)
         self._set(solution, views.dtype)
@@ -528,94 +522,6 @@ def _logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], 
         return None if callback is None else callback(progress)
 
     return log
-
-
-# Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
-FAR = 0.1
-# Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
-# the norm of residuals from the one that bounds errors.
-DEPENDENT = 1e6
-# What a run that ended on a budget is told, by the budget's name.
-BUDGETS = {
-    "iterations": "max_iter",
-    "passes": "max_passes",
-    "seconds": "max_seconds",
-    "flops": "max_flops",
-    "data": "max_passes",
-}
-
-
-def _warn_if_unconverged(
-    progress: Progress, options: Options, views: CountedViews, solution: Solution
-) -> None:
-    captured, worst = solution.correlations.sum(), solution.residuals.max()
-    if options.solver not in ITERATIVE:
-        given = [
-            name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None
-        ]
-        if given:
-            warnings.warn(
-                f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
-                "solver='lobpcg', or 'stochastic'",
-                UserWarning,
-                stacklevel=3,
-            )
-        return
-    if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR:
-        warnings.warn(
-            f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
-            f"say that it is not at the solution: it captures {captured:.4f} in total. Use a preconditioner, "
-            "a longer step or a smaller tol",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    dependent = _cancelled(solution) > DEPENDENT
-    unsure = options.solver == "lobpcg" and bool(np.any(np.isnan(solution.error_bounds)))
-    if unsure and progress.stopped == "converged" and dependent:
-        warnings.warn(
-            "lobpcg: the components are differences of columns that nearly depend on each other. Residuals, "
-            "which are estimates, may understate the error: check with solver='qr', or use a ridge",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    if progress.stopped == "stalled":
-        advice = "some columns are nearly dependent: use a ridge" if dependent else "use a larger tol"
-        warnings.warn(
-            f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
-            f"do not fall to tol={options.tol:g}. It captures {captured:.4f} in total; {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
-        return
-    before = "" if options.solver == "stochastic" else f", before tol={options.tol:g} was reached"
-    warnings.warn(
-        f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
-        f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
-        f"captures {captured:.4f} in total. Allow more, or judge by held-out rows (score) whether that is "
-        "enough",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
-
-
-def _cancelled(solution: Solution) -> float:
-    """How much larger the terms of a score are than the score: the largest sum of (weight sd)^2."""
-    sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
-    return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
-
-
-def _warn_if_trivial(views: Views, solution: Solution) -> None:
-    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-    p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
-    # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
-    if p >= n and sum(ranks) >= n and solution.correlations[0] > 0.99:
-        warnings.warn(
-            f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
-            "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",
-            OverfitWarning,
-            stacklevel=3,
-        )
 
 
 def _cast(values: Array, dtype: np.dtype[Any]) -> Array:

@@ -9,10 +9,17 @@ import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.lapack import dpocon
 
-from .threads import blas_limit
+from .threads import blas_limit, over_rows
 from .views import Array
 
 EPS = float(np.finfo(np.float64).eps)
+
+
+def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
+    """sum_i w_i a_ij b_ij for every column j of two thin matrices, added up in double precision."""
+    w = np.ones(len(A), A.dtype) if weights is None else weights.astype(A.dtype, copy=False)
+    parts = over_rows(lambda rows: w[rows] @ (A[rows] * B[rows]), len(A))
+    return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
 class Whitening(NamedTuple):

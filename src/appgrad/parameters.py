@@ -10,7 +10,7 @@ import numpy as np
 
 from .choose import SOLVERS
 from .covariance import Ridge
-from .run import ITERATIVE, Options
+from .options import ITERATIVE, Options
 from .solve import Limits, Problem
 
 

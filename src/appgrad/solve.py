@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance, Ridge
-from .linalg import leading_svd, whitening
+from .linalg import column_dots, leading_svd, whitening
 from .preconditioners import Preconditioner, jacobi
 from .views import Array
 
@@ -250,10 +250,10 @@ def solution(
     u = cov.units
     rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
-    squares = np.einsum("ij,ij->j", rx, zx) + np.einsum("ij,ij->j", ry, zy)
+    squares = column_dots(rx, zx) + column_dots(ry, zy)
     if error_bounds is None:
         error_bounds = _error_bounds(cov, rho, rx, ry)
-    var_u, var_v = np.einsum("ij,ij->j", A, xx), np.einsum("ij,ij->j", B, yy)
+    var_u, var_v = column_dots(A, xx), column_dots(B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
     fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
@@ -262,7 +262,7 @@ def solution(
     fx, fy = fx * sign, fy * sign
     return Solution(
         correlations=np.clip(rho, 0.0, 1.0),
-        training_correlations=np.clip(np.einsum("ij,ij->j", A, xy) * fx * fy, 0.0, 1.0),
+        training_correlations=np.clip(column_dots(A, xy) * fx * fy, 0.0, 1.0),
         x_weights=x_weights * fx,
         y_weights=B * u.scale_y[:, None] * fy,
         x_loadings=_unscaled(xx, u.scale_x) * fx,

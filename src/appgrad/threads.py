@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from itertools import chain
 from threading import RLock
@@ -98,17 +99,22 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
     Ranges fit into a cache: what is done to one costs little more than reading it once.
     """
     ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
-    threads = blas_threads()
+    threads = min(blas_threads(), len(ranges))
     with blas_limit(1) as alone:
-        if not alone or threads == 1 or len(ranges) == 1:
+        if not alone or threads <= 1:
             return [f(rows) for rows in ranges]
-        futures = [workers(threads).submit(f, rows) for rows in ranges]
+        # One task a thread: a task for each range would spend a tenth of the time on handing them out.
+        share = [ranges[i::threads] for i in range(threads)]
+        # In a context like this one, which is where numpy keeps what it is to say of overflows.
+        futures = [
+            workers(threads).submit(copy_context().run, lambda part: [f(rows) for rows in part], part)
+            for part in share
+        ]
         try:
-            return [future.result() for future in futures]
+            found = [future.result() for future in futures]
         finally:
-            for future in futures:
-                future.cancel()
             wait(futures)
+    return [found[i % threads][i // threads] for i in range(len(ranges))]
 
 
 def workers(threads: int) -> ThreadPoolExecutor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import captured
+from ..linalg import captured, column_dots
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report, relative
 from ..views import Array
@@ -91,7 +91,7 @@ class ALS:
             squares = sum(np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
         else:
             Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
-            squares = _dots(rx, Zx) + _dots(ry, Zy)
+            squares = column_dots(rx, Zx) + column_dots(ry, Zy)
         return relative(squares, rho)
 
     def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
@@ -107,25 +107,21 @@ class ALS:
         Rx, Ry = xy - xx @ to_x, yx - yy @ to_y
         Zx, Zy = self.preconditioner(Rx, Ry)
         Dx, Dy = Zx, Zy
-        size_x, size_y = _dots(Rx, Zx), _dots(Ry, Zy)
+        size_x, size_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
         goal, flops = self.inner_tol**2 * (size_x.sum() + size_y.sum()), 0.0
         for _ in range(self.inner):
             if size_x.sum() + size_y.sum() <= goal:
                 break
             SDx, SDy = cov.squares(Dx, Dy)
             flops += 2 / 3 * cov.flops(A.shape[1])
-            ax, ay = _ratios(size_x, _dots(Dx, SDx)), _ratios(size_y, _dots(Dy, SDy))
+            ax, ay = _ratios(size_x, column_dots(Dx, SDx)), _ratios(size_y, column_dots(Dy, SDy))
             A, B = A + ax * Dx, B + ay * Dy
             Rx, Ry = Rx - ax * SDx, Ry - ay * SDy
             Zx, Zy = self.preconditioner(Rx, Ry)
-            new_x, new_y = _dots(Rx, Zx), _dots(Ry, Zy)
+            new_x, new_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
             Dx, Dy = Zx + _ratios(new_x, size_x) * Dx, Zy + _ratios(new_y, size_y) * Dy
             size_x, size_y = new_x, new_y
         return A, B, flops
-
-
-def _dots(A: Array, B: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->j", A, B))
 
 
 def _ratios(a: Array, b: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import whitening
+from ..linalg import column_dots, whitening
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report, relative, require_rank
 from ..threads import blas_limit, over_rows
@@ -27,11 +27,9 @@ DEPENDENT = 0.875
 LARGEST, MOST_CANCELLED = 1e-4, 1e3
 # Residuals and moves count as zero below so many units of the last place.
 ZERO, NOISE = 1000, 1000
-# Iterations in which columns that are missing are drawn anew, before the data are believed not to have them.
-FILLING = 5
 # A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
-# captured risen, by these shares.
-PATIENCE, FALL, RISE = 100, 0.1, 1e-5
+# captured risen, by these shares; sooner where pairs are missing, which the data then do not seem to have.
+PATIENCE, SHORT_PATIENCE, FALL, RISE = 100, 5, 0.1, 1e-5
 
 
 class Vectors(NamedTuple):
@@ -121,12 +119,6 @@ class LOBPCG:
         active = np.flatnonzero(state.residuals >= state.tol)
         if 0 < len(active) < zx.shape[1]:
             zx, zy = zx[:, active], zy[:, active]
-        missing = width - state.pairs.A.shape[1]
-        if missing and (state.age < FILLING or self._is_short(state)):
-            # Columns lost to a rank decision are drawn anew.
-            rng = np.random.default_rng(state.age)
-            drawn = self.preconditioner.levelled(len(zx), len(zy), missing, rng)
-            zx, zy = (np.hstack([z, C.astype(z.dtype)]) for z, C in zip((zx, zy), drawn, strict=True))
         new = _measured(cov, zx, zy)
         after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(cov, state, new), width)
         worst, tcc = self._reached(after)
@@ -189,18 +181,23 @@ class LOBPCG:
             # Those of the singular values, but for moves that were left out.
             rho = np.clip(np.diag(Gxy)[:k] / np.sqrt(np.diag(Gx)[:k] * np.diag(Gy)[:k]), 0.0, 1.0)
         x, y = zip(*(part.sides() for part in parts), strict=True)
-        (A, xx, xy), (P, Pxx, Pxy), rx = _mixed(x, by_x, by_y, rho)
-        (B, yy, yx), (Q, Qyy, Qyx), ry = _mixed(y, by_y, by_x, rho)
-        zx, zy = self.preconditioner.at(A.dtype)(rx, ry)
-        nx, ny = (zx, zy) if self.norm is None else self.norm.at(A.dtype)(rx, ry)
-        squares = np.einsum("ij,ij->j", rx, nx) + np.einsum("ij,ij->j", ry, ny)
+        M = self.preconditioner.at(A.dtype)
+        Dx, Dy = M.diagonals() if self.norm is None else (None, None)
+        (A, xx, xy), (P, Pxx, Pxy), zx, squares_x = _mixed(x, by_x, by_y, rho, Dx)
+        (B, yy, yx), (Q, Qyy, Qyx), zy, squares_y = _mixed(y, by_y, by_x, rho, Dy)
+        squares = squares_x + squares_y
+        if Dx is None or Dy is None:
+            rx, ry = zx, zy
+            zx, zy = M(rx, ry)
+            nx, ny = (zx, zy) if self.norm is None else self.norm.at(A.dtype)(rx, ry)
+            squares = column_dots(rx, nx) + column_dots(ry, ny)
         return State(
             pairs=Vectors(A, B, (xx, xy, yx, yy)),
             moves=Vectors(P, Q, (Pxx, Pxy, Qyx, Qyy)),
             rho=rho,
             grams=grams,
             directions=(zx, zy),
-            residuals=relative(squares.astype(np.float64), rho),
+            residuals=relative(squares, rho),
             tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
         )
 
@@ -209,7 +206,7 @@ class LOBPCG:
         # Without the guard columns, which would mix with those of the same correlation and are less exact.
         A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
         worst, tcc = self._reached(state)
-        patience = FILLING if self._is_short(state) else PATIENCE
+        patience = SHORT_PATIENCE if self._is_short(state) else PATIENCE
         report = Report(
             A,
             B,
@@ -251,18 +248,22 @@ def _mixture(C: Array, G: Array, c: int, precision: float, eps: float) -> Mixtur
 
 
 def _mixed(
-    parts: tuple[tuple[Array, Array, Array], ...], own: Mixture, other: Mixture, rho: Array
-) -> tuple[list[Array], list[Array], Array]:
-    """New pairs, new moves and residuals on the rows of one view.
+    parts: tuple[tuple[Array, Array, Array], ...],
+    own: Mixture,
+    other: Mixture,
+    rho: Array,
+    inverse: Array | None,
+) -> tuple[list[Array], list[Array], Array, Array]:
+    """New pairs and moves on the rows of one view, their residuals r, and squares r'Dr, D = diag(inverse).
 
-    `parts` are its `sides` of pairs, moves and new columns.
+    `parts` are its `sides` of pairs, moves and new columns. With an `inverse`, Dr takes the place of r.
     """
     p, dtype = len(parts[0][0]), parts[0][0].dtype
     ways = [tuple(np.ascontiguousarray(m, dtype=dtype) for m in way) for way in (own, own, other)]
     pairs, moves = ([np.empty((p, way[i].shape[1]), dtype) for way in ways] for i in (0, 1))
     residuals, scale = np.empty_like(pairs[0]), rho.astype(dtype)
 
-    def mix(rows: slice) -> None:
+    def mix(rows: slice) -> Array:
         for i, (C, O, K) in enumerate(ways):  # noqa: E741
             old, move, new = (part[i][rows] for part in parts)
             moved, paired = moves[i][rows], pairs[i][rows]
@@ -270,10 +271,14 @@ def _mixed(
             moved += new @ O[move.shape[1] :]
             np.matmul(old, C, out=paired)
             paired += moved @ K
-        np.subtract(pairs[2][rows], pairs[1][rows] * scale, out=residuals[rows])
+        r = np.subtract(pairs[2][rows], pairs[1][rows] * scale, out=residuals[rows])
+        weighed = r if inverse is None else r * inverse[rows, None]
+        squares = np.ones(len(r), dtype) @ (r * weighed)
+        residuals[rows] = weighed
+        return np.asarray(squares)
 
-    over_rows(mix, p)
-    return pairs, moves, residuals
+    squares = np.sum(over_rows(mix, p), axis=0, dtype=np.float64)
+    return pairs, moves, residuals, np.asarray(squares)
 
 
 def _bordered(cov: Operator, state: State, new: Vectors) -> Grams:
@@ -308,7 +313,7 @@ def _border(columns: list[Array], own: Array, cross: Array, diagonal: Array) -> 
     def part(rows: slice) -> tuple[Array, Array]:
         both = np.hstack([own[rows], cross[rows]])
         products, terms = zip(
-            *((C[rows].T @ both, np.einsum("i,ij,ij->j", d[rows], C[rows], C[rows])) for C in columns),
+            *((C[rows].T @ both, d[rows] @ np.square(C[rows])) for C in columns),
             strict=True,
         )
         return np.vstack(products), np.concatenate(terms)

@@ -1,0 +1,182 @@
+"""Set-up of the batch solvers: covariances, preconditioner, step, budgets."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+from sklearn import get_config
+
+from .covariance import Covariance, DenseCovariance, units, working_dtype
+from .linalg import column_dots, whitening
+from .moments import moments, second_moments
+from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
+from .preconditioners import Preconditioner, exact, jacobi, largest, low_rank, warm_up_rows
+from .solve import (
+    Limits,
+    Operator,
+    Problem,
+    Products,
+    Report,
+    Solution,
+    Solver,
+    canonical,
+    require_rank,
+    solution,
+)
+from .solvers.als import ALS
+from .solvers.appgrad import AppGrad
+from .solvers.lobpcg import LOBPCG
+from .views import Array, CountedViews, Views, gathered
+
+# Unless asked otherwise.
+ITERATIONS = 1000
+# Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
+# plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
+MOMENTUM, STEP = 0.95, 1.5
+
+
+def uses_matrices(views: Views, options: Options) -> bool:
+    """Whether a run gathers p x p matrices: because it is asked to, or for ALS where they are small."""
+    p = views.n_features_x + views.n_features_y
+    # The matrices, their factors and work space are some eight of them.
+    small = 8 * 8 * p**2 <= get_config()["working_memory"] * 2**20
+    return options.dense or (options.solver == "als" and small)
+
+
+def batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
+    """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
+    k, center, scale, ridge = problem
+    limits = options.limits
+    if limits.iterations is None:
+        limits = limits._replace(iterations=ITERATIONS)
+    matrices = uses_matrices(views, options)
+    kind = preconditioner_kind(options.preconditioner, views)
+    _require_passes(views, options, kind, matrices)
+    cov: Operator
+    if matrices:
+        second = second_moments(views, center)
+        cov = DenseCovariance(
+            second, units(second.moments(views.n_features_x), views.dtype, scale=scale, ridge=ridge)
+        )
+    else:
+        m = moments(views, center)
+        u = units(m, views.dtype, scale=scale, ridge=ridge)
+        # LOBPCG ends in double precision, whatever it begins in.
+        cov = Covariance(views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(views, m))
+    width = width_of(options, k, views, views.n_samples + (not center))
+    M = _preconditioner(options, kind, views, cov, rng)
+    # Without a preconditioner, residuals would have the units of the data.
+    norm = jacobi(cov) if kind is None else M
+    solver: Solver
+    if options.solver == "als":
+        factors = None
+        if isinstance(cov, DenseCovariance):
+            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
+        solver = ALS(k, M, factors, tol=options.tol, norm=norm)
+    elif options.solver == "lobpcg":
+        # Without a preconditioner, numbers are as large as the data make them.
+        single = not matrices and kind is not None and _suffices_single(views, cov)
+        if limits.passes is not None and limits.passes < 3:
+            single = False
+        elif single and limits.passes is not None:
+            # What ends in single precision is measured in double precision.
+            limits = limits._replace(passes=limits.passes - 1)
+        solver = LOBPCG(k, M, options.tol, single, norm if kind is None else None)
+    else:
+        auto = options.step_size is None
+        eta = step_sizes(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
+        if auto:
+            eta = STEP * eta[0], STEP * eta[1]
+        solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
+
+    def finish(report: Report, stopped: str | None) -> Solution:
+        A, B, u = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False), cov.units
+        if report.products is None:
+            plain = cov.products(A, B, ridge=False)
+        else:
+            xx, xy, yx, yy = report.products
+            plain = xx - u.ridge_x[:, None] * A, xy, yx, yy - u.ridge_y[:, None] * B
+        if min(_ranks(cov, A, B, plain)) < k:
+            # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
+            extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
+            A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
+            A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
+            plain = cov.products(A, B, ridge=False)
+            # The ridge hides what the data lack.
+            require_rank(k, *_ranks(cov, A, B, plain))
+        elif report.correlations is not None:
+            return solution(cov, report.correlations, A, B, plain, norm=norm)
+        return canonical(cov, A, B, k, plain, norm if options.solver == "lobpcg" else None)
+
+    return Setup(solver, repeat(cov), width, finish, limits)
+
+
+def _preconditioner(
+    options: Options, kind: str | None, views: Views, cov: Operator, rng: np.random.Generator
+) -> Preconditioner:
+    """The preconditioner of a batch solver: where matrices are at hand, LOBPCG takes their inverse."""
+    if kind is None:
+        return Preconditioner()
+    if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
+        return exact(cov)
+    # ALS with matrices solves by their factors.
+    if kind == "jacobi" or (isinstance(cov, DenseCovariance) and options.solver == "als"):
+        return jacobi(cov)
+    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng)
+    return low_rank(sample, jacobi(cov), rng)
+
+
+def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:
+    """The covariance of some random rows, in memory, with the means of all."""
+    rows = np.sort(rng.permutation(views.n_samples)[: warm_up_rows(views)])
+    return Covariance(gathered(views.take(rows)), cov.moments, cov.units, dtype=cov.dtype)
+
+
+def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+    """How many independent scores the columns of A and B have: variances above the rounding of their sums."""
+    found = []
+    variances = (var - ridge for var, ridge in zip(cov.diagonal(), cov.units[-2:], strict=True))
+    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
+        size = np.sqrt(column_dots(C, C, np.maximum(var, 0)))
+        inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        G = (C.T @ SC) * inverse * inverse[:, None]
+        values = np.linalg.eigvalsh((G + G.T) / 2)
+        found.append(int(np.count_nonzero(values > 16 * np.finfo(cov.dtype).eps)))
+    return found[0], found[1]
+
+
+def _suffices_single(views: Views, cov: Operator) -> bool:
+    """Whether LOBPCG begins in single precision: with sparse rows, which that makes half as much work of.
+
+    Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
+    rounding of the means would be seen.
+    """
+    m = cov.moments
+    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
+    spread = variances[variances > 0]
+    near = np.all(means**2 <= 1e3 * variances, where=variances > 0)
+    useful = not is_full(views) or views.dtype == np.float32
+    return bool(useful and len(spread) and spread.max() < 1e30 and spread.min() > 1e-30 and near)
+
+
+def _require_passes(views: Views, options: Options, kind: str | None, matrices: bool) -> None:
+    """Raise where the passes allowed do not suffice for moments, preconditioner, step and first iterate."""
+    limits = options.limits
+    least: float = 1
+    if not matrices:
+        # Moments, the start and its products; LOBPCG measures what it starts from.
+        least = 2 if options.solver == "lobpcg" else 3
+        least += warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0
+        if options.solver == "appgrad" and (kind is not None or options.step_size is None):
+            least += _spare_passes(limits)
+    if limits.passes is not None and limits.passes < least:
+        raise ValueError(
+            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which needs "
+            f"{int(np.ceil(least))} for its first result: allow more, or use solver='stochastic'"
+        )
+
+
+def _spare_passes(limits: Limits) -> int:
+    """Passes for the length of the step: three, or fewer where passes are scarce."""
+    return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))

@@ -1,0 +1,82 @@
+"""How an iterative solver is to be run: its options, and what follows from them for any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .solve import Limits, Report, Solution, Solver
+from .views import Views
+
+ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg")
+# The paper oversamples by 5 (section 4.1).
+OVERSAMPLING = 5
+
+
+class Options(NamedTuple):
+    """How a problem is to be solved: the parameters of iterative solvers."""
+
+    solver: str
+    tol: float = 1e-4
+    limits: Limits = Limits()
+    oversampling: int | None = None
+    preconditioner: str | None = "auto"
+    step_size: float | None = None
+    batch_size: int = 200
+    normaliser: int | str = "auto"
+    dense: bool = False
+
+
+class Setup(NamedTuple):
+    """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends."""
+
+    solver: Solver
+    covs: Iterator[Any]
+    width: int
+    finish: Callable[[Report, str | None], Solution]
+    limits: Limits
+
+
+def preconditioner_kind(asked: str | None, views: Views) -> str | None:
+    """Which preconditioner: "auto" is low-rank where rows are full, the diagonal where most entries are zero.
+
+    Sparse columns hardly share directions, and a product with eighty dense ones costs more than the data.
+    """
+    if asked != "auto":
+        return asked
+    return "lowrank" if is_full(views) else "jacobi"
+
+
+def is_full(views: Views) -> bool:
+    """Whether most entries of a row are stored: dense data, or sparse data that should not be."""
+    return views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
+
+
+def width_of(options: Options, k: int, views: Views, rows: int) -> int:
+    """Columns of the bases: components and oversampling, no more than can be told apart."""
+    p1, p2 = views.n_features_x, views.n_features_y
+    if options.oversampling is not None:
+        return min(k + options.oversampling, p1, p2)
+    return max(k, min(k + OVERSAMPLING, p1, p2, rows - 1))
+
+
+def step_sizes(
+    options: Options,
+    bounds: Callable[[], tuple[float, float]],
+    preconditioned: bool,
+    noise: tuple[float, float] = (0.0, 0.0),
+) -> tuple[float, float]:
+    """Step sizes of both views: one over the largest eigenvalue, or the number asked for.
+
+    A preconditioned covariance is scaled so that its largest eigenvalue is 1: a number then counts in that.
+    """
+    if options.step_size is not None and not preconditioned:
+        return options.step_size, options.step_size
+    found = (bound + extra for bound, extra in zip(bounds(), noise, strict=True))
+    eta1, eta2 = (1 / bound if bound > 0 else 1.0 for bound in found)
+    factor = 1.0 if options.step_size is None else options.step_size
+    largest_float = float(np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        return min(factor * eta1, largest_float), min(factor * eta2, largest_float)

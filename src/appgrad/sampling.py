@@ -1,0 +1,153 @@
+"""Set-up of stochastic AppGrad: minibatches, preconditioner, step, and what is said of rows not all read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from .covariance import Covariance, Ridge, working_dtype
+from .linalg import captured
+from .minibatches import Minibatch, Minibatches
+from .moments import Moments, moments
+from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
+from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
+from .solve import Limits, Problem, Report, Solution, canonical
+from .solvers.appgrad import small_flops
+from .solvers.stochastic import Stochastic
+from .views import CountedViews, Views
+
+# Unless asked otherwise: passes, and steps at least.
+PASSES, STEPS = 5, 300
+
+
+def stochastic(
+    views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+) -> Setup:
+    """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
+    k, center, scale, ridge = problem
+    n, size, limits = views.n_samples, options.batch_size, options.limits
+    width, rows = _normaliser(views, options, k)
+    passes, steps = _schedule(limits, views, size, width, rows)
+    pair: tuple[Ridge, Ridge] = ridge if isinstance(ridge, tuple) else (ridge, ridge)
+    batches = Minibatches(
+        views, size, rows, steps, rng, center=center, scale=scale, ridge=pair, passes=passes
+    )
+    warm = batches.warm_up()
+    m = warm.moments
+    # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
+    kind = preconditioner_kind(options.preconditioner, views) or ("jacobi" if scale else None)
+    M = Preconditioner()
+    if kind is not None:
+        M = Preconditioner(damped(m.var_x, batches.peaks[0]), damped(m.var_y, batches.peaks[1]))
+    if kind == "lowrank":
+        M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
+    noise = _noise(M, m, size) if options.step_size is None else (0.0, 0.0)
+    eta = step_sizes(options, lambda: largest(warm, M, rng), kind is not None, noise)
+
+    def finish(report: Report, stopped: str | None) -> Solution:
+        at_hand = batches.at_hand()
+        if batches.complete and at_hand.n == n:
+            return canonical(at_hand, report.A, report.B, k)
+        wanted = 1 if batches.complete else 2
+        allowed = limits.passes is None or views.passes + wanted <= limits.passes
+        if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
+            return _estimated(batches, report, k)
+        m = batches.moments if batches.complete else moments(views, center)
+        cov = Covariance(views, m, batches.units(m), dtype=working_dtype(views, m))
+        return canonical(cov, report.A, report.B, k)
+
+    solver = Stochastic(k, eta, M, adaptive=options.step_size is None)
+    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
+    return Setup(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
+
+
+def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
+    """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
+
+    The best pairs are found on one half of these rows and correlated on the other, and the other way round.
+    """
+    at_hand, halves = batches.at_hand(), batches.halves()
+    A, B = report.A, report.B
+    if report.grams is not None:
+        # Which k of the columns are best is known from more rows than are at hand.
+        Nx, Ny, _ = captured(*report.grams, k)
+        P, _, Qt = np.linalg.svd(Nx.T @ report.grams[1] @ Ny)
+        A, B = A @ (Nx @ P[:, :k]), B @ (Ny @ Qt[:k].T)
+    found = canonical(at_hand, A, B, k)
+    # Bounds on what these rows have in common say nothing of the others.
+    found = found._replace(error_bounds=np.full(k, np.nan))
+    if halves[0].n <= 2 * A.shape[1]:
+        return found
+    halved = []
+    for here, there in (halves, halves[::-1]):
+        try:
+            pairs = canonical(here, A, B, k)
+        except ValueError:
+            return found
+        Gx, Gxy, Gy = there.grams(pairs.x_weights, pairs.y_weights)
+        spread = np.sqrt(np.diag(Gx) * np.diag(Gy))
+        halved.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
+    rho = np.clip(np.sort(np.mean(halved, axis=0))[::-1], 0.0, 1.0)
+    return found._replace(correlations=rho)
+
+
+def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
+    """Minibatches whose share of the run is that of the time, where this is shorter than the rows."""
+    for batch in batches:
+        if limits.seconds is not None:
+            spent = (time.perf_counter() - start) / limits.seconds
+            batch = batch._replace(share=min(1.0, max(batch.share, spent)))
+        yield batch
+
+
+def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
+    """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
+    n, size, asked = views.n_samples, options.batch_size, options.normaliser
+    if size > n:
+        raise ValueError(
+            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
+        )
+    if options.dense:
+        raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
+    sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
+    width = width_of(options, k, views, sampled)
+    if sampled < width:
+        name = f"batch_size={size}" if asked == "batch" else f"normaliser={asked}"
+        raise ValueError(
+            f"{name} rows cannot normalise {width} columns (n_components={k} and oversampling): "
+            f"use at least {width}"
+        )
+    if asked == "batch":
+        return width, None
+    return width, min(n, asked if isinstance(asked, int) else 10 * width)
+
+
+def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
+    """Passes and steps of minibatches: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
+    n = views.n_samples
+    steps = []
+    passes = max(PASSES, STEPS * size / n)
+    if limits.passes is not None:
+        # None is needed where all rows stay in memory.
+        last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0
+        passes = limits.passes - last
+    if limits.passes is not None or limits.iterations is None:
+        steps.append(int(passes * n / size + 1e-9))
+    if limits.iterations is not None:
+        steps.append(limits.iterations)
+    if limits.flops is not None:
+        p = views.n_features_x + views.n_features_y
+        one = 2 * width * views.entries * (3 * size + (rows or size)) + small_flops(p, width)
+        # Three trials for a quarter of the run are half as much again.
+        steps.append(int(limits.flops / one / 1.5))
+    found = max(1, min(steps))
+    return min(passes, found * size / n) if found < steps[0] else passes, found
+
+
+def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:
+    """What a minibatch adds to the largest eigenvalue: the trace of M^-1 S over its rows."""
+    if M.x is None or M.y is None:
+        return float(np.sum(m.var_x)) / size, float(np.sum(m.var_y)) / size
+    return trace(M.x, m.var_x) / size, trace(M.y, m.var_y) / size

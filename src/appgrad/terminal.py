@@ -1,0 +1,158 @@
+"""What commands show: tables, progress bars, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .estimators import CCA
+from .files import open_text
+from .holdout import HeldOut
+from .options import ITERATIVE
+from .views import Array, CountedViews, Views
+
+out = Console()
+err = Console(stderr=True)
+
+
+def say(text: str, console: Console = out, style: str | None = None) -> None:
+    """Print a line as it is: names of files and columns are data, whatever brackets they hold."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    # Not through rich: a JSON object must not be wrapped or coloured.
+    sys.stdout.write(json.dumps(record) + "\n")
+
+
+def json_list(values: Array) -> list[float | None]:
+    """JSON has no NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+@contextmanager
+def progress(show: bool) -> Iterator[Callable[[str, Views], Views]]:
+    """A progress bar on the terminal that counts the rows which views deliver."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[passes]:.1f} passes"),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        disable=not (show and err.is_terminal),
+    )
+
+    def watch(name: str, views: Views) -> Views:
+        task = bar.add_task(name, total=None, passes=0.0)
+        return CountedViews(views, lambda rows: bar.update(task, passes=rows / views.n_samples))
+
+    with bar:
+        yield watch
+
+
+def print_model(
+    model: CCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
+) -> None:
+    """The table of correlations and the facts below it."""
+    columns: dict[str, Array] = {"training": model.training_correlations_}
+    if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
+        columns = {"with ridge": model.canonical_correlations_, **columns}
+    if tested is not None:
+        columns["held out"] = tested.correlations
+    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
+    for heading in ("component", *columns):
+        table.add_column(heading, justify="right")
+    for i, values in enumerate(zip(*columns.values(), strict=True)):
+        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+        if trivial:
+            at = list(columns).index("training")
+            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
+        table.add_row(str(i + 1), *cells)
+    out.print(table)
+    facts = {
+        "rows": f"{model.n_samples_}",
+        "columns": f"{model.n_features_in_} + {model.n_features_y_}",
+        "solver": f"{model.solver_}: {model.solver_reason_}",
+    }
+    if model.solver_ in ITERATIVE:
+        facts["accuracy"] = (
+            f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
+            f"{model.n_passes_:.1f} passes"
+        )
+    if model.ridge != "auto":
+        facts["ridge"] = f"{model.ridge}"
+    if fitted is not None:
+        facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
+    if tested is not None:
+        facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
+    for name, fact in facts.items():
+        say(f"{name:9} {fact}")
+
+
+def overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
+    """A sentence about the components that do not hold on held-out rows."""
+    if tested is None:
+        return []
+    found = []
+    if model.training_correlations_[0] > 1 - 1e-9 and tested.correlations[0] > 1 - 1e-6:
+        found = ["component 1 has correlation 1 on any rows: do the views share a column?"]
+    lost = np.flatnonzero(tested.correlations < model.training_correlations_ / 2) + 1
+    if not len(lost):
+        return found
+    which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
+    return [*found, f"{which}: less than half of the correlation is left on held-out rows; try a --ridge"]
+
+
+def facts_of(model: CCA) -> dict[str, Any]:
+    """What `--json` says of a model."""
+    return {
+        "correlations": model.canonical_correlations_.tolist(),
+        "training_correlations": model.training_correlations_.tolist(),
+        "n_samples": model.n_samples_,
+        "n_features": [model.n_features_in_, model.n_features_y_],
+        "solver": model.solver_,
+        "solver_reason": model.solver_reason_,
+        "iterations": max(model.n_iter_),
+        "passes": model.n_passes_,
+        "residuals": model.residuals_.tolist(),
+        "error_bounds": json_list(model.error_bounds_),
+        "ridge": model.ridge,
+    }
+
+
+def names_of(model: CCA, view: str, file: Path | None) -> list[str]:
+    """Names of the columns of a view: from a file, from the fit, or numbers."""
+    p = model.n_features_in_ if view == "x" else model.n_features_y_
+    if file is None:
+        fitted = _fitted_names(model, view)
+        return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
+    with open_text(str(file)) as lines:
+        names = lines.read().rstrip("\n").split("\n")
+    if len(names) != p:
+        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
+    return names
+
+
+def _fitted_names(model: CCA, view: str) -> Array | None:
+    return getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
+
+
+def leading_features(
+    model: CCA, view: str, component: int, top: int, names: list[str]
+) -> list[dict[str, Any]]:
+    """The features most correlated with a score, strongest first."""
+    loadings, std = (model.x_loadings_, model.x_std_) if view == "x" else (model.y_loadings_, model.y_std_)
+    column = loadings[:, component] / np.where(std > 0, std, 1.0)
+    order = np.argsort(-np.abs(column), kind="stable")[:top]
+    return [{"feature": names[j], "correlation": float(column[j])} for j in order]
