@@ -17,6 +17,8 @@ TILE_BYTES = 16 * 2**20
 # 2^14, so that 768 rows of them keep every sum below 2^24 with some to spare. From as many columns on as
 # make it pay (measured: 0.97 of the time in double precision at 128, 0.7 from 256 to 1500).
 INTEGER_ROWS, INTEGER_COLUMNS = 768, 256
+# Sums of integers below this are exact in single precision.
+EXACT = 2**24
 # Sparse times sparse costs about 400 times as much per multiplication as dense (measured): above a
 # density of 1 / sqrt(400), the dense product of the same rows is faster.
 DENSE_ABOVE = 0.05
@@ -208,7 +210,10 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     shift = _pilot(head) if center else np.zeros(p)
     gram, rows = _gram, TILE_BYTES // (8 * p)
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
-        gram, rows, shift = _integer_gram, INTEGER_ROWS, np.rint(shift)
+        near = np.rint(shift)
+        # Larger ones would be multiplied in vain.
+        if INTEGER_ROWS * np.square(head - near).mean(axis=0).max() < EXACT:
+            gram, rows, shift = _integer_gram, INTEGER_ROWS, near
     rows = max(1, min(n, rows))
     buffer = np.empty((rows, p))
     total, scatter = np.zeros(p), np.zeros((p, p))
@@ -235,7 +240,7 @@ def _integer_gram(tile: Array) -> Array:
     if np.array_equal(np.rint(tile), tile):
         single = tile.astype(np.float32)
         G = single.T @ single
-        if G.diagonal().max() < 2**24:
+        if G.diagonal().max() < EXACT:
             return np.asarray(G)
     return _gram(tile)
 
