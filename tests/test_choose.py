@@ -9,7 +9,8 @@ from sklearn import config_context
 
 from appgrad import CCA, plan
 from appgrad.choose import chosen, duration
-from appgrad.costs import NOMINAL, budget, costs, measured_rates, memory_needed, size
+from appgrad.costs import NOMINAL, costs, measured_rates, memory_needed, size
+from appgrad.threads import budget
 from appgrad.views import ArrayViews
 
 
@@ -71,6 +72,13 @@ def test_iterating_is_taken_where_it_is_cheaper():
     choice = chosen(views, costs(views, 2))
     assert choice.solver == "lobpcg"
     assert "passes with thin products are expected to take" in choice.reason
+
+
+@pytest.mark.parametrize("threads", [1, 8, 64])
+def test_what_is_taken_depends_on_no_cores(threads):
+    for p in (300, 1400, 1800, 1900):
+        first, other = (shaped(20000, p, p, threads=count) for count in (2, threads))
+        assert chosen(first, costs(first, 20)) == chosen(other, costs(other, 20))
 
 
 @pytest.mark.parametrize("megabytes", [1, 64, 1024])
@@ -142,6 +150,20 @@ def test_matrices_that_do_not_fit_are_refused():
     wide = shaped(1000, 10**6, 10**6)
     with pytest.raises(ValueError, match=r"covariance='dense' needs about .* leave covariance at 'auto'"):
         CCA(2, solver="lobpcg", covariance="dense").fit(wide)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("shape", "solvers"), [((1000, 8, 6), ("exact", "stochastic")), ((60, 200, 150), ("exact",))]
+)
+def test_plan_knows_the_passes_of_fixed_schedules(shape, solvers, rng):
+    n, p1, p2 = shape
+    X, Y = rng.standard_normal((n, p1)), rng.standard_normal((n, p2))
+    expected = {cost.solver: cost.passes for cost in plan(X, Y, n_components=2).costs}
+    for solver in solvers:
+        assert CCA(2, solver=solver, random_state=0).fit(X, Y).n_passes_ == pytest.approx(
+            expected[solver], abs=1
+        )
 
 
 def test_plan_agrees_with_fit(rng):

@@ -182,3 +182,5 @@ def test_which_state_is_kept(new, old, better):
         return Report(np.zeros((1, 1)), np.zeros((1, 1)), tcc, 0.0, False, residual=residual)
 
     assert _is_better(report(*new), report(*old)) == better
+    # What has converged is what was asked for.
+    assert _is_better(report(*new)._replace(converged=True), report(*old))

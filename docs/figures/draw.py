@@ -14,6 +14,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "benchmarks" / "records" / "growth.json"
@@ -54,6 +55,15 @@ def sampled_gram() -> None:
     figure.savefig(HERE / "sampled_gram.png", dpi=120)
 
 
+def _readable(ax: plt.Axes) -> None:
+    """Numbers instead of powers on a logarithmic axis of few decades."""
+    ax.minorticks_off()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
 def growth() -> None:
     """Time and memory of ten iterations of LOBPCG, one variable at a time."""
     record = json.loads(RECORD.read_text())
@@ -68,9 +78,7 @@ def growth() -> None:
             ax.loglog(multiples, [v / unit for v in found[what]], "o-", color=color, label=label)
     for ax, title in ((axes[0], "seconds"), (axes[1], "MB beyond the data")):
         ax.set(xlabel="times the base value", ylabel=title, xticks=[1, 2, 4, 8], xticklabels=[1, 2, 4, 8])
-        ax.minorticks_off()
-        ax.legend(frameon=False, fontsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
+        _readable(ax)
     base = record["base"]
     figure.suptitle(
         f"base: {base['n']:,} rows of {base['entries']} entries, {base['p']:,} columns, k = {base['k']}",
@@ -94,9 +102,7 @@ def crossing() -> None:
         ax.scatter(*zip(*taken, strict=True), **circle)
         ax.set(xlabel="columns a view", ylabel="seconds", xticks=p, xticklabels=p)
         ax.set_title(f"{title}, k = 5", fontsize=9)
-        ax.minorticks_off()
-        ax.legend(frameon=False, fontsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
+        _readable(ax)
     figure.savefig(HERE / "crossing.png", dpi=120)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import repeat
 
 import numpy as np
-from sklearn import get_config
 
 from .covariance import Covariance, DenseCovariance, units, working_dtype
 from .linalg import column_dots, whitening
@@ -21,12 +20,12 @@ from .solve import (
     Solution,
     Solver,
     canonical,
-    require_rank,
     solution,
 )
 from .solvers.als import ALS
 from .solvers.appgrad import AppGrad
 from .solvers.lobpcg import LOBPCG
+from .threads import budget
 from .views import Array, CountedViews, Views, gathered
 
 # Unless asked otherwise.
@@ -40,7 +39,7 @@ def uses_matrices(views: Views, options: Options) -> bool:
     """Whether a run gathers p x p matrices: because it is asked to, or for ALS where they are small."""
     p = views.n_features_x + views.n_features_y
     # The matrices, their factors and work space are some eight of them.
-    small = 8 * 8 * p**2 <= get_config()["working_memory"] * 2**20
+    small = 8 * 8 * p**2 <= budget()
     return options.dense or (options.solver == "als" and small)
 
 
@@ -63,7 +62,9 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
         m = moments(views, center)
         u = units(m, views.dtype, scale=scale, ridge=ridge)
         # LOBPCG ends in double precision, whatever it begins in.
-        cov = Covariance(views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(views, m))
+        cov = Covariance(
+            views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(m, views.dtype)
+        )
     width = width_of(options, k, views, views.n_samples + (not center))
     M = _preconditioner(options, kind, views, cov, rng)
     # Without a preconditioner, residuals would have the units of the data.
@@ -92,7 +93,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
 
     def finish(report: Report, stopped: str | None) -> Solution:
         A, B, u = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False), cov.units
-        if report.products is None:
+        if report.products is None or _hides_variances(cov):
             plain = cov.products(A, B, ridge=False)
         else:
             xx, xy, yx, yy = report.products
@@ -104,7 +105,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
             A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
             plain = cov.products(A, B, ridge=False)
             # The ridge hides what the data lack.
-            require_rank(k, *_ranks(cov, A, B, plain))
+            _require_directions(k, *_ranks(cov, A, B, plain))
         elif report.correlations is not None:
             return solution(cov, report.correlations, A, B, plain, norm=norm)
         return canonical(cov, A, B, k, plain, norm if options.solver == "lobpcg" else None)
@@ -133,12 +134,32 @@ def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:
     return Covariance(gathered(views.take(rows)), cov.moments, cov.units, dtype=cov.dtype)
 
 
+def _hides_variances(cov: Operator) -> bool:
+    """Whether the ridge is so large that variances are lost when it is taken off products."""
+    m, u = cov.moments, cov.units
+    sides = (m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)
+    return any(
+        bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
+    )
+
+
+def _require_directions(k: int, x: int, y: int) -> None:
+    """Raise unless both views have k directions; how many more there are is not known here."""
+    view, found = ("X", x) if x <= y else ("y", y)
+    if found < k:
+        raise ValueError(
+            f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
+            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
+        )
+
+
 def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
     """How many independent scores the columns of A and B have: variances above the rounding of their sums."""
     found = []
-    variances = (var - ridge for var, ridge in zip(cov.diagonal(), cov.units[-2:], strict=True))
+    m, u = cov.moments, cov.units
+    variances = m.var_x * u.scale_x**2, m.var_y * u.scale_y**2
     for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
-        size = np.sqrt(column_dots(C, C, np.maximum(var, 0)))
+        size = np.sqrt(column_dots(C, C, var))
         inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
         G = (C.T @ SC) * inverse * inverse[:, None]
         values = np.linalg.eigvalsh((G + G.T) / 2)
@@ -152,12 +173,12 @@ def _suffices_single(views: Views, cov: Operator) -> bool:
     Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
     rounding of the means would be seen.
     """
+    useful = not is_full(views) or views.dtype == np.float32
+    if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:
+        return False
     m = cov.moments
     means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
-    spread = variances[variances > 0]
-    near = np.all(means**2 <= 1e3 * variances, where=variances > 0)
-    useful = not is_full(views) or views.dtype == np.float32
-    return bool(useful and len(spread) and spread.max() < 1e30 and spread.min() > 1e-30 and near)
+    return bool(np.all(np.abs(means) <= np.sqrt(1e3 * variances), where=variances > 0) and np.any(variances))
 
 
 def _require_passes(views: Views, options: Options, kind: str | None, matrices: bool) -> None:

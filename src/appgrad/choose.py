@@ -12,7 +12,6 @@ import numpy as np
 from .batch import uses_matrices
 from .costs import (
     Cost,
-    budget,
     costs,
     matrices_needed,
     measured_rates,
@@ -27,12 +26,13 @@ from .solve import Problem, Progress, Solution
 from .solvers.exact import exact
 from .solvers.qr import qr
 from .sources import as_views
+from .threads import budget
 from .views import CountedViews, Views
 
 SOLVERS = {"exact": exact, "qr": qr}
 # Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.
 LOSS = 1e-7
-# How many times as long as expected LOBPCG may take: iterations on full rows were 22 to 191 where 40 are
+# How many times as long as expected LOBPCG may take: passes over full rows were 24 to 191 where 41 are
 # expected (benchmarks/growth.py). Covariances take one pass, and leave no error but rounding.
 UNSURE = 5
 
@@ -56,8 +56,7 @@ def solving(
     choice = Choice(options.solver, "asked for")
     if options.solver == "auto":
         choice = chosen(views, costs(views, problem.n_components))
-        # Whatever is taken keeps to the budget.
-        options = options._replace(solver=choice.solver, dense=False)
+        options = options._replace(solver=choice.solver)
         auto = choice.solver == "exact"
     else:
         auto = False
@@ -86,7 +85,7 @@ def _at_once(
 
 
 def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
-    """Covariances where they fit into the memory budget and cost less than iterating, LOBPCG otherwise."""
+    """Covariances where they fit into the memory budget, unless iterating is far cheaper; else LOBPCG."""
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     direct, iterative = expected["exact"], expected["lobpcg"]
     # Should the covariances turn out to be ill-conditioned, the QR route takes over.
@@ -171,7 +170,7 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
     1.0
     """
     views = as_views(X, y)
-    most = min(views.n_samples, views.n_features_x, views.n_features_y)
+    most = min(views.n_samples - 1, views.n_features_x, views.n_features_y)
     if (
         not isinstance(n_components, Integral)
         or isinstance(n_components, bool)

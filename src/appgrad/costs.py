@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 
 from .batch import uses_matrices
 from .moments import DENSE_ABOVE
 from .options import OVERSAMPLING, Options, is_full
-from .sampling import PASSES
+from .sampling import PASSES, STEPS
 from .thin import add_gathered, add_scores
-from .threads import blas_threads
+from .threads import blas_threads, budget
 from .views import Views
 
 
@@ -40,14 +39,16 @@ NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=2.6e-11, sparse=3.5e-10, thi
 # Reading a full row takes as long as this many columns of its products.
 READING = 17
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
-# texts 421, path names 252; 99 % of the correlation are captured after 3 to 15.
-LOBPCG = {True: 40, False: 250}
+# texts 421, path names 252; 99 % of the correlation is captured after 3 to 25.
+LOBPCG_ITERATIONS = {True: 40, False: 250}
 # The slower ones: AppGrad to a thousandth of the captured correlation (MNIST, Mediamill: 39), ALS at ten
 # passes an iteration. On sparse rows with the default ridge neither is expected to end before its limit.
-APPGRAD, ALS = {True: 40, False: 1000}, {True: 300, False: 10000}
-# Doubles for each feature and column carried, at the peak (benchmarks/memory.py, fast.py); LOBPCG on sparse
-# rows begins with half of them.
-DOUBLES = {"als": 20, "appgrad": 20, "lobpcg": 32, "stochastic": 80}
+APPGRAD_ITERATIONS, ALS_PASSES = {True: 40, False: 1000}, {True: 300, False: 10000}
+# Doubles for each feature and column carried, at the peak (benchmarks/memory.py and fast.py: LOBPCG 24 to 27,
+# AppGrad 24).
+DOUBLES = {"als": 24, "appgrad": 24, "lobpcg": 27, "stochastic": 80}
+# Matrices of the size of the covariances that a direct solver holds at a time.
+MATRICES = 10
 
 
 class Cost(NamedTuple):
@@ -66,19 +67,18 @@ def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
     one = 3 * n * views.entries * ((w + READING) * rates.dense if full else w * rates.sparse)
     algebra = 30 * p * w * w * rates.thin
     found = [_exact(views, rates), _qr(views, rates)]
-    lobpcg, start = LOBPCG[full], 1.0
-    als = start + ALS[full], one + algebra / 3
+    lobpcg, start = LOBPCG_ITERATIONS[full], 1.0
+    als = start + ALS_PASSES[full], one + algebra / 3
     gathered = uses_matrices(views, Options("als"))
     if gathered:
         als = 1.0, found[0].seconds
     for solver, passes, each in (
         ("lobpcg", start + lobpcg, one + algebra),
         ("als", *als),
-        ("appgrad", start + 4 + APPGRAD[full], one + algebra / 3),
-        ("stochastic", PASSES + 1.0, 3 * one + n / 200 * 150 * p * w * rates.thin),
+        ("appgrad", start + 4 + APPGRAD_ITERATIONS[full], one + algebra / 3),
+        ("stochastic", max(PASSES, STEPS * 200 / n) + 1.0, 3 * one + n / 200 * 150 * p * w * rates.thin),
     ):
-        doubles = DOUBLES[solver] / (2 if solver == "lobpcg" and not full else 1)
-        memory = 8 * doubles * p * w + (matrices_needed(views) if solver == "als" and gathered else 0)
+        memory = 8 * DOUBLES[solver] * p * w + (matrices_needed(views) if solver == "als" and gathered else 0)
         found.append(Cost(solver, passes, passes * each, memory))
     return {cost.solver: cost for cost in found}
 
@@ -87,8 +87,9 @@ def _exact(views: Views, rates: Rates) -> Cost:
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     memory, entries, p = memory_needed(views, "exact"), views.entries, p1 + p2
     if max(p1, p2) > n:
-        # Both n x n matrices and their eigenvectors, in one pass for each budget full of rows, and one more.
-        passes = 2 + np.ceil(8 * n * entries / budget())
+        # Moments, both n x n matrices (all rows, and again for each budget full of them), combinations of
+        # rows, and their products.
+        passes = 4 + np.ceil(8 * n * entries / budget())
         return Cost("exact", passes, n * n * entries * rates.square * 2 + 20 * n**3 * rates.factor, memory)
     squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
     return Cost("exact", 1.0, n * squares * rates.square + p**3 * rates.factor, memory)
@@ -106,22 +107,17 @@ def memory_needed(views: Views, solver: str) -> int:
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     if solver == "qr":
         # The factor, a merge of two, and the orthogonal factors of both sides.
-        return 8 * 10 * min(n, p1 + p2) * (p1 + p2)
+        return 8 * MATRICES * min(n, p1 + p2) * (p1 + p2)
     if max(p1, p2) > n:
         # Both Gram matrices, their eigenvectors and LAPACK's workspace.
-        return 8 * 10 * n * n
+        return 8 * MATRICES * n * n
     return matrices_needed(views)
 
 
 def matrices_needed(views: Views) -> int:
     """Bytes of gathering p x p covariances and solving with them."""
-    # The sums, one block's contribution for each thread, and the scaled copy the solver factors.
-    return 8 * (5 + views.threads) * (views.n_features_x + views.n_features_y) ** 2
-
-
-def budget() -> int:
-    """Bytes a solver may take beyond the data and a few thin matrices: scikit-learn's `working_memory`."""
-    return int(get_config()["working_memory"] * 2**20)
+    # The sums, the scaled copy and its factors, and what a few blocks contribute.
+    return 8 * MATRICES * (views.n_features_x + views.n_features_y) ** 2
 
 
 def physical_memory() -> int | None:

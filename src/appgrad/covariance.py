@@ -282,12 +282,12 @@ class DenseCovariance:
         return 2.0 * (len(self.Sx) + len(self.Sy)) ** 2 * c
 
 
-def working_dtype(views: Views, m: Moments) -> np.dtype[Any]:
+def working_dtype(m: Moments, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The precision of thin products: that of the data, unless squares of the data overflow in it."""
     variances = np.concatenate([m.var_x, m.var_y])
     spread = variances[variances > 0]
-    if views.dtype == np.float64 or not len(spread) or (spread.max() < 1e30 and spread.min() > 1e-30):
-        return views.dtype
+    if dtype == np.float64 or not len(spread) or (spread.max() < 1e30 and spread.min() > 1e-30):
+        return dtype
     return np.dtype(np.float64)
 
 

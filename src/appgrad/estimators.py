@@ -76,10 +76,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         "exact" works on covariances gathered in one pass, or on n x n matrices when a view has more
         columns than there are rows; "qr" on a triangular factor of the data, slower, and accurate where
         the covariances are ill-conditioned. "lobpcg" iterates on thin products, one pass an iteration, in
-        O(k p) memory. "auto" takes "exact" where its matrices fit into scikit-learn's `working_memory` and
-        cost less than iterating, "qr" when that would lose precision, and "lobpcg" otherwise; `appgrad.plan`
-        tells beforehand. The others are the paper's, in O(k p) memory too: "als" alternates least squares,
-        "appgrad" takes one gradient step a pass, "stochastic" one a minibatch.
+        O(k p) memory. "auto" takes "exact" where its matrices fit into scikit-learn's `working_memory`,
+        unless iterating is expected to take less than a fifth of the time, "qr" when that would lose
+        precision, and "lobpcg" otherwise; `appgrad.plan` tells beforehand. The others are the paper's, in
+        O(k p) memory too: "als" alternates least squares, "appgrad" takes one gradient step a pass,
+        "stochastic" one a minibatch.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
         variance: it settles collinear columns, and matters only to directions in which columns differ by

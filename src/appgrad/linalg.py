@@ -16,7 +16,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
-    """sum_i w_i a_ij b_ij for every column j of two thin matrices, added up in double precision."""
+    """sum_i w_i a_ij b_ij for columns j of two thin matrices; ranges of rows add up in double precision."""
     w = np.ones(len(A), A.dtype) if weights is None else weights.astype(A.dtype, copy=False)
     parts = over_rows(lambda rows: w[rows] @ (A[rows] * B[rows]), len(A))
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))

@@ -154,7 +154,7 @@ class Minibatches:
         return _rows(self._buffer, slice(start, stop))
 
     def _covariance(self, rows: ArrayViews) -> Covariance:
-        return Covariance(rows, self.moments, self.units(), dtype=working_dtype(rows, self.moments))
+        return Covariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
 
     def units(self, m: Moments | None = None) -> Units:
         """Units of the data themselves, so that running statistics change no coordinates.

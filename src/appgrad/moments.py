@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .linalg import Triangle
+from .threads import budget
 from .views import BLOCK_BYTES, Array, Block, Matrix, Views, require_finite
 
 # Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
@@ -115,7 +116,9 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
             return SecondMoments(n, shift + mean, scatter)
         return SecondMoments(n, np.zeros(p), scatter)
 
-    second = views.reduce(part, SecondMoments.merge)
+    # Sums, scaled copy and factors are five matrices; what is left of the budget is for those of blocks.
+    p = views.n_features_x + views.n_features_y
+    second = views.reduce(part, SecondMoments.merge, most=budget() // (8 * p * p) - 5)
     _require_squares(views, *np.split(np.diag(second.scatter), [views.n_features_x]))
     return second
 

@@ -136,6 +136,3 @@ def _write_parquet(path: Path, scores: dict[str, Array]) -> None:
 
 
 WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}
-
-
-WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}

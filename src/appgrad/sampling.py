@@ -55,7 +55,7 @@ def stochastic(
         if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
             return _estimated(batches, report, k)
         m = batches.moments if batches.complete else moments(views, center)
-        cov = Covariance(views, m, batches.units(m), dtype=working_dtype(views, m))
+        cov = Covariance(views, m, batches.units(m), dtype=working_dtype(m, views.dtype))
         return canonical(cov, report.A, report.B, k)
 
     solver = Stochastic(k, eta, M, adaptive=options.step_size is None)

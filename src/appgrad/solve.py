@@ -187,7 +187,7 @@ def _is_better(report: Report, best: Report) -> bool:
     Rounding can feign correlation where columns nearly depend on each other: such a state has residuals far
     larger than others.
     """
-    if report.estimate or best.estimate or not np.isfinite(best.tcc):
+    if report.converged or report.estimate or best.estimate or not np.isfinite(best.tcc):
         return True
     if abs(report.tcc - best.tcc) <= ROUNDING * abs(best.tcc):
         return report.residual <= best.residual
@@ -273,7 +273,7 @@ def solution(
         mean_y=u.mean_y,
         std_x=np.sqrt(cov.moments.var_x),
         std_y=np.sqrt(cov.moments.var_y),
-        residuals=relative(squares, rho),
+        residuals=relative(squares, rho, cov),
         error_bounds=error_bounds,
         condition=condition,
         ranks=ranks,
@@ -290,12 +290,19 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
-def relative(squares: Array, rho: Array) -> Array:
+def relative(squares: Array, rho: Array, cov: Operator) -> Array:
     """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
 
-    Where there is hardly any, over a millionth: rounding has no correlation to be compared with.
+    Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
+    no correlation to be compared with.
     """
-    return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6))
+    m, u = cov.moments, cov.units
+    most = 1.0
+    for var, scale, ridge in ((m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)):
+        var = var * scale * scale
+        left = var / np.where(var > 0, var + ridge, 1.0)
+        most *= float(np.sqrt(left.max(initial=0.0)))
+    return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6 * most, 1e-300))
 
 
 def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Threads: how many, which of them BLAS may use, and work given to them in a fixed order."""
+"""What a fit may use of the machine: memory, threads, which of them BLAS may use, work in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from itertools import chain
 from threading import RLock
 from typing import TypeVar
 
+from sklearn import get_config
 from threadpoolctl import ThreadpoolController
 
 S = TypeVar("S")
@@ -20,6 +21,11 @@ T = TypeVar("T")
 
 # Rows of a p x 3k matrix that stay in the cache while several things are done to them.
 CACHED_ROWS = 4096
+
+
+def budget() -> int:
+    """Bytes a solver may take beyond the data and a few thin matrices: scikit-learn's `working_memory`."""
+    return int(get_config()["working_memory"] * 2**20)
 
 
 def blas_threads() -> int:
@@ -81,7 +87,7 @@ def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Genera
         pool, pending = workers(threads), deque[Future[T]]()
         try:
             for item in items:
-                pending.append(pool.submit(f, item))
+                pending.append(pool.submit(copy_context().run, f, item))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:

@@ -85,8 +85,17 @@ class Views(Protocol):
     def parts(self, dtype: Any = None) -> Iterator[Part]:
         """The same blocks, each to be made in the thread that works on it."""
 
-    def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T], dtype: Any = None) -> T:
-        """`combine` over `f(block)` in a fixed order, so that two runs agree to the last bit."""
+    def reduce(
+        self,
+        f: Callable[[Block], T],
+        combine: Callable[[T, T], T],
+        dtype: Any = None,
+        most: int | None = None,
+    ) -> T:
+        """`combine` over `f(block)` in a fixed order, so that two runs agree to the last bit.
+
+        At most so many blocks at a time, where results take much memory.
+        """
 
     def sum(self, f: Callable[[Block], Sequence[Array]], dtype: Any = None) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
@@ -125,11 +134,18 @@ class BaseViews:
         """The views restricted to these rows."""
         raise NotImplementedError
 
-    def reduce(self, f: Callable[[Block], T], combine: Callable[[T, T], T], dtype: Any = None) -> T:
+    def reduce(
+        self,
+        f: Callable[[Block], T],
+        combine: Callable[[T, T], T],
+        dtype: Any = None,
+        most: int | None = None,
+    ) -> T:
         """`combine` over `f(block)` in a fixed order."""
+        threads = self.threads if most is None else max(1, min(self.threads, most))
         # Closed whatever happens: it holds a limit on the threads of BLAS.
         parts = self.parts(dtype)
-        with closing(ordered_map(lambda part: f(part.block()), parts, self.threads)) as results:
+        with closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results:
             total = next(results)
             for result in results:
                 total = combine(total, result)

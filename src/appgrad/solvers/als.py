@@ -75,12 +75,12 @@ class ALS:
         P, rho, Qt = np.linalg.svd(phi.T @ products[1])
         c = phi.shape[1]
         flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
-        residuals = self._residuals(products, P, rho, Qt.T)
+        residuals = self._residuals(cov, products, P, rho, Qt.T)
         converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
         state = State(phi, psi, products, (P, rho, Qt.T))
         return state, Report(phi, psi, tcc, flops, converged, products)
 
-    def _residuals(self, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+    def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
 
         In the norm of S^-1 where its factors are given, of `norm` or the preconditioner otherwise.
@@ -92,7 +92,7 @@ class ALS:
         else:
             Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
             squares = column_dots(rx, Zx) + column_dots(ry, Zy)
-        return relative(squares, rho)
+        return relative(squares, rho, cov)
 
     def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.

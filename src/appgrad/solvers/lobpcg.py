@@ -111,10 +111,11 @@ class LOBPCG:
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One pass over the data with the directions of the pairs not converged yet."""
         width = state.width
-        if self._is_coarse(state) and self._is_fine(state):
-            return self._reported(self._refreshed(state, cov, np.float64), 2 * cov.flops(width))
+        columns = state.pairs.A.shape[1] + state.moves.A.shape[1]
+        if self._is_coarse(state) and self._needs_double(state):
+            return self._reported(self._refreshed(state, cov, np.float64), cov.flops(columns))
         if state.age >= REFRESH:
-            return self._reported(self._refreshed(state, cov, state.pairs.A.dtype), 2 * cov.flops(width))
+            return self._reported(self._refreshed(state, cov, state.pairs.A.dtype), cov.flops(columns))
         zx, zy = state.directions
         active = np.flatnonzero(state.residuals >= state.tol)
         if 0 < len(active) < zx.shape[1]:
@@ -137,7 +138,7 @@ class LOBPCG:
     def _is_coarse(self, state: State) -> bool:
         return bool(state.pairs.A.dtype == np.float32)
 
-    def _is_fine(self, state: State) -> bool:
+    def _needs_double(self, state: State) -> bool:
         """Whether more precision is needed to go on, or to be sure of having arrived."""
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
         return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
@@ -163,7 +164,7 @@ class LOBPCG:
 
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
-        (A, _, _), (B, _, _) = parts[0].sides()
+        A, B = parts[0].A, parts[0].B
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
         precision = max(eps**DEPENDENT, min(eps * grams.cancelled, LARGEST))
         # Matrices as small as these take several times as long on two threads as on one.
@@ -197,7 +198,7 @@ class LOBPCG:
             rho=rho,
             grams=grams,
             directions=(zx, zy),
-            residuals=relative(squares, rho),
+            residuals=relative(squares, rho, cov),
             tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
         )
 
@@ -335,6 +336,8 @@ def _cancelled(terms: Array, G: Array) -> float:
 
 def _measured(cov: Operator, A: Array, B: Array) -> Vectors:
     """Columns with their products, in their own precision if it is the lower one."""
+    if not A.shape[1]:
+        return _no_vectors(len(A), len(B), A.dtype)
     return Vectors(A, B, (cov.at(A.dtype) if A.dtype == np.float32 else cov).products(A, B))
 
 
