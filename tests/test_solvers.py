@@ -259,7 +259,8 @@ def test_auto_says_why(rng):
     X, Y = rng.standard_normal((50, 4)), rng.standard_normal((50, 3))
     assert solve(ArrayViews(X, Y), Problem(2), "auto")[1] == (
         "exact",
-        "the covariances of 4 + 3 columns take 392 B and one pass, less than iterating would",
+        "the covariances of 4 + 3 columns fit into the memory budget (4 kB), and one pass is expected to "
+        "take less time than iterating",
     )
     reason = solve(ArrayViews(X.T.copy(), X.T[:, :9].copy()), Problem(1), "auto")[1].reason
     assert reason == "there are more columns than rows, so it works on the 4 x 4 side"

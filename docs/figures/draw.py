@@ -58,7 +58,7 @@ def sampled_gram() -> None:
 def _readable(ax: plt.Axes) -> None:
     """Numbers instead of powers on a logarithmic axis of few decades."""
     ax.minorticks_off()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)

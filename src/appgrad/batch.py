@@ -19,7 +19,9 @@ from .solve import (
     Report,
     Solution,
     Solver,
+    attainable,
     canonical,
+    require_directions,
     solution,
 )
 from .solvers.als import ALS
@@ -30,6 +32,11 @@ from .views import Array, CountedViews, Views, gathered
 
 # Unless asked otherwise.
 ITERATIONS = 1000
+# Below so many passes, the one that measures anew in double precision what was found in single would cost
+# more than single precision saves.
+SHORT = 10
+# Squares of correlations below this are lost to underflow.
+TINY = 1e-50
 # Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
 # plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
 MOMENTUM, STEP = 0.95, 1.5
@@ -65,6 +72,11 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
         cov = Covariance(
             views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(m, views.dtype)
         )
+    if 0 < attainable(cov) < TINY:
+        raise ValueError(
+            f"the ridge is so far above the variances that correlations are at most {attainable(cov):.0e}, "
+            f"which solver={options.solver!r} cannot find: use a smaller ridge, or solver='exact'"
+        )
     width = width_of(options, k, views, views.n_samples + (not center))
     M = _preconditioner(options, kind, views, cov, rng)
     # Without a preconditioner, residuals would have the units of the data.
@@ -78,7 +90,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
     elif options.solver == "lobpcg":
         # Without a preconditioner, numbers are as large as the data make them.
         single = not matrices and kind is not None and _suffices_single(views, cov)
-        if limits.passes is not None and limits.passes < 3:
+        if limits.passes is not None and limits.passes < SHORT:
             single = False
         elif single and limits.passes is not None:
             # What ends in single precision is measured in double precision.
@@ -105,7 +117,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
             A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
             plain = cov.products(A, B, ridge=False)
             # The ridge hides what the data lack.
-            _require_directions(k, *_ranks(cov, A, B, plain))
+            require_directions(k, *_ranks(cov, A, B, plain))
         elif report.correlations is not None:
             return solution(cov, report.correlations, A, B, plain, norm=norm)
         return canonical(cov, A, B, k, plain, norm if options.solver == "lobpcg" else None)
@@ -141,16 +153,6 @@ def _hides_variances(cov: Operator) -> bool:
     return any(
         bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
     )
-
-
-def _require_directions(k: int, x: int, y: int) -> None:
-    """Raise unless both views have k directions; how many more there are is not known here."""
-    view, found = ("X", x) if x <= y else ("y", y)
-    if found < k:
-        raise ValueError(
-            f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
-            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
-        )
 
 
 def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:

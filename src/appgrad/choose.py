@@ -105,12 +105,10 @@ def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
         )
     if max(p1, p2) > n:
         return Choice("exact", f"there are more columns than rows, so it works on {what}")
-    less = (
-        "less than iterating would"
-        if direct.seconds < iterative.seconds
-        else "and leave no error but rounding"
-    )
-    return Choice("exact", f"{what} take {size(8 * (p1 + p2) ** 2)} and one pass, {less}")
+    less = "is expected to take less time than iterating"
+    if direct.seconds > iterative.seconds:
+        less = "leaves no error but rounding"
+    return Choice("exact", f"{what} fit into the memory budget ({size(need)}), and one pass {less}")
 
 
 def require_memory(views: Views, solver: str) -> None:

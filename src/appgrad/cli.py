@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 import warnings
@@ -13,7 +14,6 @@ import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
-from sklearn.exceptions import ConvergenceWarning
 
 from .choose import duration
 from .choose import plan as planned
@@ -146,7 +146,7 @@ def fit(
         fitted = time.perf_counter() - start
         if output is not None:
             model.save(output)
-    messages = list(dict.fromkeys(str(w.message) for w in caught))
+    messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
     with progress(not as_json) as watch:
         tested = _held_out(model, watch("held-out check", views), holdout, seed, output) if holdout else None
     spent = time.perf_counter() - start
@@ -171,6 +171,12 @@ def fit(
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
 
 
+def _in_options(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    message = re.sub(r"max_(passes|seconds)(=\S+)?", r"--\1", message)
+    return re.sub(r"solver='(\w+)'(, or '(\w+)')?", r"--solver \1", message)
+
+
 def _require_output(output: Path, *sources: str) -> None:
     """Raise before anything long is computed when the output cannot be written, or is an input."""
     require_writable(output)
@@ -183,8 +189,7 @@ def _require_output(output: Path, *sources: str) -> None:
 def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | None) -> HeldOut:
     """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OverfitWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore")
         try:
             return held_out(model, views, share, seed)
         except ValueError as error:

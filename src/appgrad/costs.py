@@ -38,12 +38,15 @@ class Rates(NamedTuple):
 NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=2.6e-11, sparse=3.5e-10, thin=3e-11)
 # Reading a full row takes as long as this many columns of its products.
 READING = 17
-# Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22, bilingual
-# texts 421, path names 252; 99 % of the correlation is captured after 3 to 25.
-LOBPCG_ITERATIONS = {True: 40, False: 250}
+# Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22; words 44,
+# URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (benchmarks/fast.py, growth.py), and
+# with a ridge fewer; 99 % of the correlation is captured after 3 to 25.
+LOBPCG_ITERATIONS = {True: 40, False: 120}
 # The slower ones: AppGrad to a thousandth of the captured correlation (MNIST, Mediamill: 39), ALS at ten
 # passes an iteration. On sparse rows with the default ridge neither is expected to end before its limit.
 APPGRAD_ITERATIONS, ALS_PASSES = {True: 40, False: 1000}, {True: 300, False: 10000}
+# Seconds of a minibatch of hardly any columns.
+MINIBATCH = 5e-3
 # Doubles for each feature and column carried, at the peak (benchmarks/memory.py and fast.py: LOBPCG 24 to 27,
 # AppGrad 24).
 DOUBLES = {"als": 24, "appgrad": 24, "lobpcg": 27, "stochastic": 80}
@@ -76,7 +79,11 @@ def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
         ("lobpcg", start + lobpcg, one + algebra),
         ("als", *als),
         ("appgrad", start + 4 + APPGRAD_ITERATIONS[full], one + algebra / 3),
-        ("stochastic", max(PASSES, STEPS * 200 / n) + 1.0, 3 * one + n / 200 * 150 * p * w * rates.thin),
+        (
+            "stochastic",
+            max(PASSES, STEPS * 200 / n) + 1.0,
+            3 * one + n / 200 * (MINIBATCH + 2000 * p * w * rates.thin),
+        ),
     ):
         memory = 8 * DOUBLES[solver] * p * w + (matrices_needed(views) if solver == "als" and gathered else 0)
         found.append(Cost(solver, passes, passes * each, memory))
@@ -89,7 +96,7 @@ def _exact(views: Views, rates: Rates) -> Cost:
     if max(p1, p2) > n:
         # Moments, both n x n matrices (all rows, and again for each budget full of them), combinations of
         # rows, and their products.
-        passes = 4 + np.ceil(8 * n * entries / budget())
+        passes = 4 + np.ceil(8 * n * entries / max(budget(), 1))
         return Cost("exact", passes, n * n * entries * rates.square * 2 + 20 * n**3 * rates.factor, memory)
     squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
     return Cost("exact", 1.0, n * squares * rates.square + p**3 * rates.factor, memory)

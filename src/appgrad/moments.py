@@ -213,10 +213,10 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     shift = _pilot(head) if center else np.zeros(p)
     gram, rows = _gram, TILE_BYTES // (8 * p)
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
-        near = np.rint(shift)
+        shift = np.rint(shift)
         # Larger ones would be multiplied in vain.
-        if INTEGER_ROWS * np.square(head - near).mean(axis=0).max() < EXACT:
-            gram, rows, shift = _integer_gram, INTEGER_ROWS, near
+        if INTEGER_ROWS * np.square(head - shift).mean(axis=0).max() < EXACT:
+            gram, rows = _integer_gram, INTEGER_ROWS
     rows = max(1, min(n, rows))
     buffer = np.empty((rows, p))
     total, scatter = np.zeros(p), np.zeros((p, p))

@@ -50,8 +50,8 @@ def warn_if_unconverged(
     if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR:
         warnings.warn(
             f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
-            f"say that it is not at the solution: it captures {captured:.4f} in total. Use a preconditioner, "
-            "a longer step or a smaller tol",
+            f"say that it is not at the solution: it captures a total correlation of {captured:.4f}. Use a "
+            "preconditioner, a longer step or a smaller tol",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -65,14 +65,20 @@ def warn_if_unconverged(
             stacklevel=3,
         )
     if progress.stopped == "stalled":
-        advice = "some columns are nearly dependent: use a ridge" if dependent else "use a larger tol"
+        advice = "use a larger tol" if worst < 100 * options.tol else "use a larger ridge, or solver='exact'"
+        if dependent:
+            advice = "some columns are nearly dependent: use a ridge"
+        elif options.preconditioner is None:
+            advice = "use a preconditioner"
         warnings.warn(
             f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
-            f"do not fall to tol={options.tol:g}. It captures {captured:.4f} in total; {advice}",
+            f"do not fall to tol={options.tol:g}. Total correlation captured: {captured:.4f}; {advice}",
             ConvergenceWarning,
             stacklevel=3,
         )
     if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
+        return
+    if options.solver in ("als", "lobpcg") and worst < options.tol:
         return
     before = "" if options.solver == "stochastic" else f", before tol={options.tol:g} was reached"
     if options.solver in ("als", "lobpcg"):
@@ -80,8 +86,8 @@ def warn_if_unconverged(
     warnings.warn(
         f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
         f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
-        f"captures {captured:.4f} in total. Allow more, or judge by held-out rows (score) whether that is "
-        "enough",
+        f"captures a total correlation of {captured:.4f}. Allow more, or judge by held-out rows (score) "
+        "whether that is enough",
         ConvergenceWarning,
         stacklevel=3,
     )

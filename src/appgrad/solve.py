@@ -290,19 +290,36 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
+def require_directions(k: int, x: int, y: int) -> None:
+    """Raise unless both views have k directions; how many more there are is not known here."""
+    view, found = ("X", x) if x <= y else ("y", y)
+    if found < k:
+        raise ValueError(
+            f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
+            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
+        )
+
+
 def relative(squares: Array, rho: Array, cov: Operator) -> Array:
     """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
 
     Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
     no correlation to be compared with.
     """
+    return np.asarray(
+        np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6 * attainable(cov), 1e-300)
+    )
+
+
+def attainable(cov: Operator) -> float:
+    """What the ridge leaves of a perfect correlation, about."""
     m, u = cov.moments, cov.units
     most = 1.0
     for var, scale, ridge in ((m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)):
         var = var * scale * scale
         left = var / np.where(var > 0, var + ridge, 1.0)
         most *= float(np.sqrt(left.max(initial=0.0)))
-    return np.asarray(np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6 * most, 1e-300))
+    return most
 
 
 def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:

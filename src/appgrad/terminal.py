@@ -110,8 +110,9 @@ def overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
     lost = np.flatnonzero(tested.correlations < model.training_correlations_ / 2) + 1
     if not len(lost):
         return found
+    advice = "try a --ridge" if model.ridge == "auto" else "try a larger --ridge, or fewer components"
     which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
-    return [*found, f"{which}: less than half of the correlation is left on held-out rows; try a --ridge"]
+    return [*found, f"{which}: less than half of the correlation is left on held-out rows; {advice}"]
 
 
 def facts_of(model: CCA) -> dict[str, Any]:
@@ -137,8 +138,11 @@ def names_of(model: CCA, view: str, file: Path | None) -> list[str]:
     if file is None:
         fitted = _fitted_names(model, view)
         return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
-    with open_text(str(file)) as lines:
-        names = lines.read().rstrip("\n").split("\n")
+    try:
+        with open_text(str(file)) as lines:
+            names = lines.read().rstrip("\n").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not UTF-8 text: expected a column name a line") from None
     if len(names) != p:
         raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
     return names
