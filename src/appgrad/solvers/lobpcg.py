@@ -25,8 +25,8 @@ DEPENDENT = 0.875
 # What cancellation may take of the precision of a Gram matrix, and how much of it is too much for single
 # precision.
 LARGEST, MOST_CANCELLED = 1e-4, 1e3
-# Where variances of pairs, which should be one, are off by more than this power of the precision, rounding has
-# been amplified: the step is not taken.
+# Where variances of pairs, which should be one, are off by more than this power of the precision, rounding
+# has been amplified: the step is not taken.
 DRIFT = 0.25
 # Residuals and moves count as zero below so many units of the last place.
 ZERO, NOISE = 1000, 1000
