@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/appgrad demo --output demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fast.py --record benchmarks/records/fast.json
 	$(BIN)/python benchmarks/growth.py --record benchmarks/records/growth.json
 	$(BIN)/python benchmarks/comparison.py --record benchmarks/records/comparison.json
+	$(BIN)/python benchmarks/outofcore.py --record benchmarks/records/outofcore.json
 	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.

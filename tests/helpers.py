@@ -1,8 +1,12 @@
 """What is tested against what: back ends, solvers and problems, each listed once."""
 
+import gzip
+
 import numpy as np
 import scipy.sparse as sp
 
+from appgrad.minibatches import Buffer, Minibatches
+from appgrad.preconditioners import warm_up_rows
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
 from appgrad.views import ArrayViews
@@ -71,3 +75,54 @@ def statistics_problem(kind, rng):
         X[:, 0] += 2e8
         Y[:, 1] -= 1e8
     return X, Y
+
+
+def minibatches(views, size, normaliser, steps, rng, passes=0.0, portion=None, **params):
+    """Minibatches of views, from portions as large as a fit would draw unless told otherwise."""
+    drawn = min(max(size, normaliser or 0, warm_up_rows(views)), views.n_samples)
+    found = Minibatches(views, Buffer(size, normaliser, drawn, **params), steps, rng, passes)
+    if portion is not None:
+        found.buffer.portion = portion
+    return found
+
+
+def write(kind, path, m):
+    """A matrix as a file of some kind."""
+    names = [f"c{j}" for j in range(m.shape[1])]
+    if kind == ".npy":
+        np.save(path, m)
+    elif kind == "dense.npz":
+        np.savez(path, only=m)
+    elif kind == "sparse.npz":
+        sp.save_npz(path, sp.csc_matrix(m))
+    elif kind == ".parquet":
+        import pandas as pd
+
+        pd.DataFrame(m, columns=names).to_parquet(path)
+    elif kind in (".svm", ".svmlight.gz"):
+        opener = gzip.open if kind.endswith(".gz") else open
+        with opener(path, "wt", encoding="utf-8") as file:
+            for row in m:
+                file.write("+1 " + " ".join(f"{j}:{float(v)!r}" for j, v in enumerate(row)) + "\n")
+    elif kind == ".h5":
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            file["group/only"] = m
+    elif kind == ".zarr":
+        import zarr
+
+        zarr.create_array(str(path), data=m)
+    elif kind == "folder":
+        import pandas as pd
+
+        path.mkdir()
+        for i, rows in enumerate(np.array_split(m, 3)):
+            pd.DataFrame(rows, columns=names).to_parquet(path / f"part-{i}.parquet")
+    else:
+        delimiter = "\t" if ".tsv" in kind else ","
+        lines = [] if "bare" in kind else [delimiter.join(f'"{n}"' for n in names)]
+        lines += [delimiter.join(map(repr, map(float, row))) for row in m]
+        opener = gzip.open if kind.endswith(".gz") else open
+        with opener(path, "wt", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")

@@ -191,10 +191,21 @@ def test_solver(X, y):
         CCA(1, solver="svd").fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["forget", "checkpoint"])
-def test_what_is_not_there_yet_is_refused(X, y, name):
-    with pytest.raises(ValueError, match="not supported by this version"):
-        CCA(1, **{name: 0.5}).fit(X, y)
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"forget": 0.5}, "forget must be None or a number of rows, at least 1, got 0.5"),
+        (
+            {"checkpoint": 7},
+            "checkpoint must be None, the name of a file, or a name and a number of seconds, got 7",
+        ),
+        ({"checkpoint": ("a", -1)}, "checkpoint must be"),
+        ({"checkpoint": ("a",)}, "checkpoint must be"),
+    ],
+)
+def test_streams_and_long_runs(X, y, params, message):
+    with pytest.raises(ValueError, match=message):
+        CCA(1, **params).fit(X, y)
 
 
 def test_unknown_keyword():

@@ -1,38 +1,22 @@
 import gzip
+import itertools
+import os
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
 from appgrad import CCA, open_views
+from appgrad.datasets import planted
 from appgrad.files import read_table
+from helpers import write
 from naive import dense
 
 
 @pytest.fixture
 def X(rng):
     return np.round(rng.standard_normal((30, 4)), 6)
-
-
-def write(kind, path, m):
-    names = [f"c{j}" for j in range(m.shape[1])]
-    if kind == ".npy":
-        np.save(path, m)
-    elif kind == "dense.npz":
-        np.savez(path, only=m)
-    elif kind == "sparse.npz":
-        sp.save_npz(path, sp.csc_matrix(m))
-    elif kind == ".parquet":
-        import pandas as pd
-
-        pd.DataFrame(m, columns=names).to_parquet(path)
-    else:
-        delimiter = "\t" if ".tsv" in kind else ","
-        lines = [] if "bare" in kind else [delimiter.join(f'"{n}"' for n in names)]
-        lines += [delimiter.join(map(repr, map(float, row))) for row in m]
-        opener = gzip.open if kind.endswith(".gz") else open
-        with opener(path, "wt", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
 
 
 KINDS = [
@@ -45,6 +29,11 @@ KINDS = [
     ".tsv",
     "bare.tsv.gz",
     ".parquet",
+    "folder",
+    ".svm",
+    ".svmlight.gz",
+    ".h5",
+    ".zarr",
 ]
 
 
@@ -54,7 +43,7 @@ def test_every_kind_of_file(kind, X, tmp_path):
     write(kind, path, X)
     table = read_table(str(path))
     np.testing.assert_allclose(dense(table.matrix), X)
-    named = kind in (".csv", ".csv.gz", ".tsv", ".parquet")
+    named = kind in (".csv", ".csv.gz", ".tsv", ".parquet", "folder")
     assert (table.names is None) != named
     if named:
         assert list(table.names) == ["c0", "c1", "c2", "c3"]
@@ -177,7 +166,7 @@ def test_bad_selections(X, tmp_path):
     refuse(f"{tmp_path / 'twice.csv'}::columns=a", "two columns have the name 'a'")
     np.savez(tmp_path / "none.npz")
     refuse(tmp_path / "none.npz", "holds no arrays")
-    refuse(f"{tmp_path / 'x.csv'}::c0", "only .npz has arrays to name")
+    refuse(f"{tmp_path / 'x.csv'}::c0", "only .npz, .h5 and .zarr have arrays to name")
     np.save(tmp_path / "x.npy", np.zeros((2, 2, 2)))
     refuse(tmp_path / "x.npy", "3 dimensions")
     np.save(tmp_path / "x.npy", np.zeros((0, 2)))
@@ -275,3 +264,188 @@ def test_row_labels_of_a_pandas_frame_are_left_out(rng, tmp_path):
     pd.DataFrame(rng.standard_normal((5, 3))).to_csv(tmp_path / "x.csv")
     with pytest.warns(UserWarning, match="row labels"):
         assert list(read_table(str(tmp_path / "x.csv")).names) == ["0", "1", "2"]
+
+
+# Files larger than memory, many files, and what can be wrong with them
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != ".svm"])
+def test_what_does_not_fit_goes_to_disk(kind, rng, tmp_path):
+    """With hardly any memory budget, rows are the same, and none of the matrix is in memory."""
+    X = np.round(rng.standard_normal((500, 4)), 6)
+    write(kind, tmp_path / f"x{kind}", X)
+    with config_context(working_memory=0.01):
+        table = read_table(str(tmp_path / f"x{kind}"))
+        np.testing.assert_allclose(dense(table.matrix), X)
+        if kind not in ("dense.npz", "sparse.npz"):
+            assert (
+                not isinstance(getattr(table.matrix, "data", None), np.ndarray | memoryview)
+                or isinstance(table.matrix, np.memmap)
+                or isinstance(table.matrix.data, np.memmap)
+            )
+        rows = np.array([3, 499, 0, 250, 4])
+        np.testing.assert_allclose(dense(table.matrix[rows]), X[rows])
+
+
+def test_the_temporary_file_vanishes(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    write(".csv", tmp_path / "x.csv", rng.standard_normal((500, 4)))
+    with config_context(working_memory=0.01):
+        table = read_table(str(tmp_path / "x.csv"))
+        assert isinstance(table.matrix, np.memmap)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_no_room_for_the_temporary_file(rng, tmp_path, monkeypatch):
+    write(".csv", tmp_path / "x.csv", rng.standard_normal((500, 4)))
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 10})())
+    with config_context(working_memory=0.01):
+        refuse(tmp_path / "x.csv", "no space left in .* set TMPDIR to another folder")
+
+
+def test_patterns_and_folders(X, tmp_path):
+    write("folder", tmp_path / "parts", X)
+    for source in (tmp_path / "parts", tmp_path / "parts" / "part-*.parquet"):
+        np.testing.assert_allclose(read_table(str(source)).matrix, X)
+    some = read_table(f"{tmp_path / 'parts'}::columns=c3,c1")
+    np.testing.assert_allclose(some.matrix, X[:, [3, 1]])
+    refuse(tmp_path / "parts" / "*.svm", "no such files", FileNotFoundError)
+    (tmp_path / "parts" / "part-1.parquet").write_bytes(b"PAR1 and nothing else")
+    refuse(tmp_path / "parts", r"part-1\.parquet")
+
+
+def test_parts_with_other_columns_are_refused(X, tmp_path):
+    import pandas as pd
+
+    write("folder", tmp_path / "parts", X)
+    pd.DataFrame(X, columns=list("abcd")).to_parquet(tmp_path / "parts" / "part-9.parquet")
+    refuse(tmp_path / "parts", r"part-9\.parquet: it has other columns than .*part-0")
+
+
+def test_svmlight_columns_are_numbered_as_in_the_file(tmp_path):
+    path = tmp_path / "url.svm"
+    path.write_text("+1 1:0.5 4:2\n-1 2:1 7:3 # a comment\n+1 7:1\n")
+    np.testing.assert_array_equal(
+        dense(read_table(f"{path}::columns=1,4,7").matrix), [[0.5, 2, 0], [0, 0, 3], [0, 0, 1]]
+    )
+    assert read_table(str(path)).matrix.shape == (3, 8)
+    views = open_views(f"{path}::columns=1-3", f"{path}::columns=4-7")
+    assert (views.n_features_x, views.n_features_y, views.sparse) == (3, 4, True)
+
+
+def test_a_malformed_svmlight_line_is_named(tmp_path):
+    path = tmp_path / "url.svm"
+    path.write_text("+1 1:0.5\n" * 40 + "+1 1:0.5 oops\n" + "+1 2:1\n" * 9)
+    refuse(path, r"line 41 of .*url\.svm is not 'label index:value \.\.\.': '\+1 1:0\.5 oops'")
+    with gzip.open(tmp_path / "url.svm.gz", "wb") as file:
+        file.write(path.read_bytes()[:360])
+    (tmp_path / "url.svm.gz").write_bytes((tmp_path / "url.svm.gz").read_bytes()[:-12])
+    refuse(tmp_path / "url.svm.gz", "cannot be read as .svm.gz")
+
+
+def test_arrays_of_a_store_are_chosen_by_name(X, tmp_path):
+    import h5py
+    import zarr
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"], file["deep/b"], file["cube"] = X, X[:, :2], np.zeros((2, 2, 2))
+    np.testing.assert_array_equal(dense(read_table(f"{tmp_path / 'x.h5'}::deep/b").matrix), X[:, :2])
+    refuse(tmp_path / "x.h5", "it holds a, cube, deep/b: choose one")
+    refuse(f"{tmp_path / 'x.h5'}::none", "it has no array 'none'; it has a, cube, deep/b")
+    refuse(f"{tmp_path / 'x.h5'}::cube", "3 dimensions")
+    group = zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
+    group.create_array("a", data=X)
+    group.create_array("b", data=X[:, :3])
+    np.testing.assert_array_equal(dense(read_table(f"{tmp_path / 'x.zarr'}::b").matrix), X[:, :3])
+    np.testing.assert_array_equal(
+        dense(read_table(f"{tmp_path / 'x.zarr'}::a::columns=2,0").matrix), X[:, [2, 0]]
+    )
+    refuse(tmp_path / "x.zarr", "it holds a, b: choose one")
+
+
+@pytest.mark.parametrize("kind", [".npy", ".h5"])
+def test_a_file_that_changes_between_passes_is_noticed(kind, rng, tmp_path):
+    X, Y = rng.standard_normal((300, 5)), rng.standard_normal((300, 4))
+    write(kind, tmp_path / f"x{kind}", X)
+    np.save(tmp_path / "y.npy", Y)
+    views = open_views(tmp_path / f"x{kind}", tmp_path / "y.npy")
+
+    def change(progress):
+        if progress.iteration == 2:
+            os.utime(tmp_path / "y.npy", ns=(1, 1))
+
+    with pytest.raises(ValueError, match=r"y\.npy has changed since it was opened: open it again"):
+        CCA(2, solver="lobpcg", tol=0, max_iter=5, random_state=0, callback=change).fit(views)
+
+
+def test_a_nan_far_down_is_named(tmp_path):
+    X = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (1_000_000, 3))
+    X[:] = np.random.default_rng(0).standard_normal((1_000_000, 3), np.float32)
+    X[900_000, 1] = np.nan
+    X.flush()
+    for solver in ("exact", "lobpcg", "stochastic"):
+        with pytest.raises(ValueError, match=r"column 1 of .*x\.npy contains NaN, first in row 900000"):
+            CCA(1, solver=solver).fit(open_views(tmp_path / "x.npy", f"{tmp_path / 'x.npy'}::columns=0,2"))
+
+
+def test_a_header_that_claims_too_much_is_refused(X, tmp_path):
+    """Before anything of that size is allocated."""
+    np.save(tmp_path / "x.npy", X)
+    whole = (tmp_path / "x.npy").read_bytes()
+    claimed = whole.replace(b"(30, 4)", b"(3000000000000, 4)")[: len(whole)].replace(
+        b"          \n", b"\n", 1
+    )
+    (tmp_path / "x.npy").write_bytes(claimed)
+    refuse(tmp_path / "x.npy", "cannot be read")
+    import io
+    import zipfile
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 4)}
+    )
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.npy", header.getvalue() + bytes(100))
+    refuse(tmp_path / "x.npz", "claims 32000000000000 bytes")
+
+
+def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros((10**6, 4)))
+    monkeypatch.setattr("appgrad.spool.physical_memory", lambda: 10**7)
+    refuse(tmp_path / "x.npz", "its arrays would take 0.0 GB; this machine has 0.0 GB")
+
+
+@pytest.mark.parametrize("kind", [".npy", ".h5", ".csv"])
+def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path):
+    """Rows sorted by a label: every minibatch holds rows of everywhere."""
+    n = 20000
+    X = np.c_[np.arange(n) / n, rng.standard_normal((n, 3))]
+    write(kind, tmp_path / f"x{kind}", X)
+    with config_context(working_memory=0.1):
+        views = open_views(tmp_path / f"x{kind}", f"{tmp_path / f'x{kind}'}::columns=1-3")
+        means = []
+        for batch in itertools.islice(views.batches(200, rng), 30):
+            labels = np.concatenate([dense(block.x)[:, 0] for block in batch.blocks()])
+            means.append(labels.mean())
+            assert labels.std() > 0.2
+    assert np.std(means) < 0.1
+    order = views.order(np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(order), np.arange(n))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", ["exact", "qr", "lobpcg", "als", "appgrad", "stochastic"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_solver_on_every_kind_of_file(solver, kind, tmp_path):
+    p = planted(400, 4, 3, [0.9, 0.5], random_state=0)
+    for name, m in (("x", np.round(p.X, 9)), ("y", np.round(p.y, 9))):
+        write(kind, tmp_path / f"{name}{kind}", m)
+    with config_context(working_memory=0.05 if solver != "exact" else 1024):
+        views = open_views(tmp_path / f"x{kind}", tmp_path / f"y{kind}")
+        most = {} if solver in ("exact", "qr") else {"max_iter": 200}
+        found = CCA(2, solver=solver, random_state=0, **most).fit(views)
+    best = CCA(2, solver="exact").fit(np.round(p.X, 9), np.round(p.y, 9)).canonical_correlations_
+    np.testing.assert_allclose(
+        found.canonical_correlations_, best, atol=0.05 if solver == "stochastic" else 1e-4
+    )

@@ -22,7 +22,6 @@ import naive
 from appgrad import CCA
 from appgrad.covariance import Covariance, DenseCovariance, units
 from appgrad.datasets import planted
-from appgrad.minibatches import Minibatches
 from appgrad.moments import moments, second_moments
 from appgrad.options import Options
 from appgrad.preconditioners import jacobi
@@ -33,7 +32,7 @@ from appgrad.solvers.als import ALS
 from appgrad.solvers.appgrad import CALM, AppGrad, mean_square
 from appgrad.solvers.stochastic import Stochastic
 from appgrad.views import ArrayViews, CountedViews
-from helpers import BACKENDS, ITERATIVE, memmap, sparse_counts
+from helpers import BACKENDS, ITERATIVE, memmap, minibatches, sparse_counts
 
 RHO = [0.95, 0.8, 0.6, 0.3]
 
@@ -122,7 +121,7 @@ def test_appgrad_is_algorithms_3_and_4(k, dense, data):
 def test_stochastic_is_algorithm_5(k, normaliser, data):
     def batches():
         views = ArrayViews(*data)
-        return Minibatches(views, 40, normaliser, 50, np.random.default_rng(1), ridge=(0.0, 0.0))
+        return minibatches(views, 40, normaliser, 50, np.random.default_rng(1), ridge=(0.0, 0.0))
 
     def centred(cov):
         return cov.views.x - cov.moments.mean_x, cov.views.y - cov.moments.mean_y
@@ -697,7 +696,7 @@ def test_only_calm_states_are_returned_to(data):
     """A step a little too long grows slowly: the state to return to is from before that."""
     L = max(np.linalg.eigvalsh(S)[-1] for S in naive.covariances(*data)[::2])
     solver = Stochastic(3, (2.3 / L, 2.3 / L))
-    stream = iter(Minibatches(ArrayViews(*data), 200, 100, 300, np.random.default_rng(0)))
+    stream = iter(minibatches(ArrayViews(*data), 200, 100, 300, np.random.default_rng(0)))
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     restless = 0
     for batch in stream:

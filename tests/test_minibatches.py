@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad.minibatches import Minibatches
 from appgrad.moments import moments
 from appgrad.views import ArrayViews, CountedViews
-from helpers import BACKENDS
+from helpers import BACKENDS, minibatches
 
 
 class Recorded(CountedViews):
@@ -36,8 +35,8 @@ def numbered(n=500, p1=3, p2=2):
 def test_one_pass_delivers_every_row_once(backend, size, tmp_path, rng):
     X, Y = numbered()
     views = Recorded(BACKENDS[backend](X, Y, tmp_path))
-    batches = Minibatches(views, size, 20, 500 // size, rng, passes=1)
-    batches.portion = 60
+    batches = minibatches(views, size, 20, 500 // size, rng, passes=1)
+    batches.buffer.portion = 60
     used = []
     for batch in batches:
         (block,) = batch.cov.views.blocks()
@@ -51,7 +50,7 @@ def test_one_pass_delivers_every_row_once(backend, size, tmp_path, rng):
 
 
 def test_order_is_random_within_a_portion_too(rng):
-    batches = Minibatches(ArrayViews(*numbered()), 50, None, 10, rng)
+    batches = minibatches(ArrayViews(*numbered()), 50, None, 10, rng)
     first = next(iter(batches)).cov.views.x[:, 0]
     assert np.any(np.diff(first) < 0)
     assert first.max() - first.min() > 400
@@ -59,8 +58,8 @@ def test_order_is_random_within_a_portion_too(rng):
 
 def test_moments_are_those_of_all_rows_after_a_pass(rng):
     X, Y = numbered()
-    batches = Minibatches(ArrayViews(X, Y), 50, 20, 30, rng)
-    batches.portion = 60
+    batches = minibatches(ArrayViews(X, Y), 50, 20, 30, rng)
+    batches.buffer.portion = 60
     *_, last = batches
     expected = moments(ArrayViews(X, Y))
     for found, true in zip(last.moments, expected, strict=True):
@@ -70,8 +69,8 @@ def test_moments_are_those_of_all_rows_after_a_pass(rng):
 
 
 def test_rows_of_the_normaliser_and_those_ahead_are_held_out(rng):
-    batches = Minibatches(ArrayViews(*numbered()), 10, 25, 50, rng)
-    batches.portion = 60
+    batches = minibatches(ArrayViews(*numbered()), 10, 25, 50, rng)
+    batches.buffer.portion = 60
     seen = set()
     for i, batch in enumerate(batches):
         seen |= set(batch.cov.views.x[:, 0])
@@ -85,7 +84,7 @@ def test_rows_of_the_normaliser_and_those_ahead_are_held_out(rng):
 
 def test_passes_differ_in_their_order_and_seeds_repeat(rng):
     def orders(seed):
-        found = Minibatches(ArrayViews(*numbered(100)), 10, None, 20, np.random.default_rng(seed))
+        found = minibatches(ArrayViews(*numbered(100)), 10, None, 20, np.random.default_rng(seed))
         return np.concatenate([batch.cov.views.x[:, 0] for batch in found])
 
     first, second = np.split(orders(0), 2)
@@ -99,7 +98,7 @@ def test_a_bad_value_is_named_by_its_row(rng):
     X, Y = numbered()
     Y[317, 1] = np.nan
     with pytest.raises(ValueError, match="column 1 of y contains NaN, first in row 317"):
-        for _ in Minibatches(ArrayViews(X, Y), 50, None, 10, rng):
+        for _ in minibatches(ArrayViews(X, Y), 50, None, 10, rng):
             pass
 
 
@@ -109,8 +108,8 @@ def test_units_pose_the_problem_asked_for(ridge, scale, rng):
     """Scaling is left to the ridge: A'(S + r V)A is the scaled problem in the data's own units."""
     X, Y = numbered()
     X *= [1, 10, 100]
-    batches = Minibatches(ArrayViews(X, Y), 500, None, 1, rng, scale=scale, ridge=(ridge, ridge))
-    u, var = batches.units(), X.var(axis=0)
+    batches = minibatches(ArrayViews(X, Y), 500, None, 1, rng, scale=scale, ridge=(ridge, ridge))
+    u, var = batches.buffer.units(), X.var(axis=0)
     np.testing.assert_array_equal(u.scale_x, 1)
     expected = {"auto": 1e-10 * var, 0.3: 0.3 * var if scale else np.full(3, 0.3)}[ridge]
     np.testing.assert_allclose(u.ridge_x, expected)
@@ -119,7 +118,7 @@ def test_units_pose_the_problem_asked_for(ridge, scale, rng):
 def test_peaks_are_the_largest_mean_squares_of_a_minibatch(rng):
     X, Y = np.zeros((400, 2)), np.ones((400, 1))
     X[7, 0], X[:, 1] = 20.0, np.where(np.arange(400) % 2, 1, -1)
-    *_, last = Minibatches(ArrayViews(X, Y), 40, None, 10, rng)
+    *_, last = minibatches(ArrayViews(X, Y), 40, None, 10, rng)
     assert last.peaks[0][0] == pytest.approx(400 / 40, rel=0.02)
     assert 1 <= last.peaks[0][1] < 1.3
     assert last.peaks[1][0] == 0
@@ -128,5 +127,5 @@ def test_peaks_are_the_largest_mean_squares_of_a_minibatch(rng):
 def test_a_short_rest_is_no_minibatch(rng):
     """One row left over has a mean square of its own: it counts as one row of many."""
     X = rng.standard_normal((401, 30))
-    *_, last = Minibatches(ArrayViews(X, X), 100, None, 4, rng, passes=1)
+    *_, last = minibatches(ArrayViews(X, X), 100, None, 4, rng, passes=1)
     assert last.peaks[0].max() < 2

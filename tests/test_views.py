@@ -4,10 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
+from appgrad import open_views
 from appgrad.threads import blas_threads
 from appgrad.views import ArrayViews, CountedViews
-from helpers import BACKENDS, memmap, small_blocks
+from helpers import BACKENDS, memmap, small_blocks, write
 from naive import dense
 
 
@@ -98,6 +100,54 @@ class TestMemmap(ViewsContract):
 
 class TestRows(ViewsContract):
     make = staticmethod(BACKENDS["rows"])
+
+
+class FilesContract(ViewsContract):
+    """Views on files of one kind, with hardly any memory to keep them in."""
+
+    kind = ""
+
+    def make(self, X, Y, folder):
+        write(self.kind, folder / f"x{self.kind}", X)
+        write(self.kind, folder / f"y{self.kind}", Y)
+        with config_context(working_memory=0.001):
+            return small_blocks(open_views(folder / f"x{self.kind}", folder / f"y{self.kind}"))
+
+
+class TestNpy(FilesContract):
+    kind = ".npy"
+
+
+class TestSparseNpz(FilesContract):
+    kind = "sparse.npz"
+
+
+class TestCsv(FilesContract):
+    kind = ".csv"
+
+
+class TestZippedTsv(FilesContract):
+    kind = "bare.tsv.gz"
+
+
+class TestParquet(FilesContract):
+    kind = ".parquet"
+
+
+class TestFolder(FilesContract):
+    kind = "folder"
+
+
+class TestSvm(FilesContract):
+    kind = ".svm"
+
+
+class TestH5(FilesContract):
+    kind = ".h5"
+
+
+class TestZarr(FilesContract):
+    kind = ".zarr"
 
 
 class TestCounted(ViewsContract):

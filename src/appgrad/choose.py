@@ -16,16 +16,16 @@ from .costs import (
     matrices_needed,
     measured_rates,
     memory_needed,
-    physical_memory,
     size,
 )
 from .linalg import EPS
 from .options import ITERATIVE, Options
 from .run import run
-from .solve import Problem, Progress, Solution
+from .solve import Problem, Progress, Saved, Solution
 from .solvers.exact import exact
 from .solvers.qr import qr
 from .sources import as_views
+from .spool import physical_memory
 from .threads import budget
 from .views import CountedViews, Views
 
@@ -50,6 +50,7 @@ def solving(
     options: Options,
     rng: np.random.Generator,
     callback: Callable[[Progress], Any] | None = None,
+    saved: Saved | None = None,
 ) -> tuple[Iterator[Progress], Choice]:
     """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
     start = time.perf_counter()
@@ -63,7 +64,7 @@ def solving(
     if options.solver in ITERATIVE:
         if uses_matrices(views, options):
             require_matrices(views)
-        return run(views, problem, options, rng, start=start, callback=callback), choice
+        return run(views, problem, options, rng, start=start, callback=callback, saved=saved), choice
     require_memory(views, options.solver)
     solution = SOLVERS[options.solver](views, problem)
     if auto and solution.condition * EPS > LOSS:

@@ -111,6 +111,13 @@ def fit(
         float | None, typer.Option(help="Passes over the rows for an iterative solver.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a minibatch (stochastic).")] = 200,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file that follows an iterative run, to go on from.")
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0.0, help="Seconds between two writes; 0: each iteration.")
+    ] = 30.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out; start of iterative solvers.")
     ] = 0,
@@ -128,27 +135,34 @@ def fit(
         max_passes=passes,
         batch_size=batch_size,
         random_state=seed,
+        checkpoint=None if checkpoint is None else (str(checkpoint), checkpoint_every),
     )
+    _require_checkpoint(checkpoint, resume)
     if output is not None:
         _require_output(output, x, y)
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, progress(not as_json) as watch:
+    bar = progress(not as_json, model.tol, seconds, passes)
+    with warnings.catch_warnings(record=True) as caught, bar as watch:
         warnings.simplefilter("always")
         views = open_views(x, y)
         try:
-            model.fit(watch("fit", views))
+            model.set_params(callback=watch.step).fit(watch.views("fit", views))
         except KeyboardInterrupt:
             if output is None or not hasattr(model, "canonical_correlations_"):
                 raise
             model.save(output)
-            say(f"error: interrupted; the best model so far is in {output}", err)
+            also = "" if checkpoint is None else f"; go on with --resume --checkpoint {checkpoint}"
+            say(f"error: interrupted; the best model so far is in {output}{also}", err)
             raise typer.Exit(1) from None
+        model.callback = None
         fitted = time.perf_counter() - start
         if output is not None:
             model.save(output)
     messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
     with progress(not as_json) as watch:
-        tested = _held_out(model, watch("held-out check", views), holdout, seed, output) if holdout else None
+        tested = (
+            _held_out(model, watch.views("held-out check", views), holdout, seed, output) if holdout else None
+        )
     spent = time.perf_counter() - start
     messages += overfitted(model, tested)
     if as_json:
@@ -160,6 +174,7 @@ def fit(
                 "seconds": spent,
                 "seconds_fit": fitted,
                 "warnings": messages,
+                "resumed_from_iteration": model.resumed_from_iteration_,
                 "model": None if output is None else str(output),
             }
         )
@@ -175,6 +190,16 @@ def _in_options(message: str) -> str:
     """A message of the library in the words of the command line."""
     message = re.sub(r"max_(passes|seconds)(=\S+)?", r"--\1", message)
     return re.sub(r"solver='(\w+)'(, or '(\w+)')?", r"--solver \1", message)
+
+
+def _require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    """Raise where a run would be continued, or written over, without being meant to."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
+    if checkpoint is not None and checkpoint.exists() and not resume:
+        raise ValueError(f"{checkpoint} exists: go on from it with --resume, or remove it")
+    if resume and checkpoint is not None and not checkpoint.exists():
+        say(f"{checkpoint} does not exist yet: the run starts from the beginning", err)
 
 
 def _require_output(output: Path, *sources: str) -> None:

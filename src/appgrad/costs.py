@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -125,14 +124,6 @@ def matrices_needed(views: Views) -> int:
     """Bytes of gathering p x p covariances and solving with them."""
     # The sums, the scaled copy and its factors, and what a few blocks contribute.
     return 8 * MATRICES * (views.n_features_x + views.n_features_y) ** 2
-
-
-def physical_memory() -> int | None:
-    """Bytes of memory of this machine, or None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def measured_rates() -> Rates:

@@ -18,16 +18,18 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import persist
+from .checkpoint import EVERY, Checkpoint
 from .choose import solving
 from .metrics import correlations
 from .parameters import checked
 from .remarks import warn_if_trivial, warn_if_unconverged
-from .solve import Problem, Progress, Solution
+from .solve import Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
+from .streaming import StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__
 from .views import (
@@ -62,7 +64,14 @@ FITTED = (
 FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
 
 
-class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):
+class CCA(
+    StreamingMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    RegressorMixin,
+    MultiOutputMixin,
+    BaseEstimator,
+):
     """Canonical correlation analysis of two views of the same rows.
 
     Finds weights phi_i, psi_i such that the scores X phi_i and y psi_i have unit variance, are
@@ -120,8 +129,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
     covariance : {"auto", "dense"}, default="auto"
         "dense" lets "appgrad" and "lobpcg" iterate on p x p matrices gathered in one pass; "als" does if they
         are small.
-    forget, checkpoint : None
-        Reserved for streams and long runs; other values are refused in this version.
+    forget : float, optional
+        For `partial_fit` and `fit_stream`: rows count half after this many later ones.
+    checkpoint : str, Path or pair of these and seconds, optional
+        A file to which an iterative solver writes its state every 30 seconds, or as often as said, and from
+        which `fit` goes on where it exists and is of the same data and parameters.
     callback : callable, optional
         Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()) after each iteration;
         returning True stops an iterative solver.
@@ -201,7 +213,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         normaliser: str | int = "auto",
         covariance: str = "auto",
         forget: float | None = None,
-        checkpoint: str | None = None,
+        checkpoint: Any = None,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
         random_state: int | None = None,
@@ -238,14 +250,20 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         model has been set to the best state so far.
         """
         problem, options = checked(self.get_params(deep=False))
+        if options.forget is not None:
+            raise ValueError("forget is for streams: use partial_fit or fit_stream, or forget=None")
         threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
-        one_dimensional = y is not None and _ndim(y) == 1
+        one_dimensional = y is not None and ndim(y) == 1
         views = CountedViews(as_views(X, y), threads=threads)
-        _require_components(problem, views)
+        require_components(problem, views.n_samples, views.n_features_x, views.n_features_y)
         callback = _logged(self.callback) if self.verbose else self.callback
+        rng, book = generator(self.random_state), self._checkpoint(views.views)
+        if book is not None:
+            rng, callback = book.follow(rng), _written(book, callback)
         progress, history, interrupted = None, [], False
         with nullcontext() if threads is None else blas_limit(threads):
-            steps, choice = solving(views, problem, options, _generator(self.random_state), callback)
+            saved = None if book is None else book.saved
+            steps, choice = solving(views, problem, options, rng, callback, saved)
             try:
                 for progress in steps:
                     history.append(progress.record())
@@ -254,12 +272,15 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
                     raise
                 interrupted = True
             assert progress is not None
+            if book is not None:
+                book.write(progress)
             solution = progress.solution()
-        warn_if_trivial(views, solution)
+        warn_if_trivial(views.n_samples, views.n_features_x, views.n_features_y, solution)
         if not interrupted:
             warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
         if self.verbose:
             logger.info("%s: %s; %.2f s", *choice, progress.seconds)
+        self.__dict__.pop("_stream", None)
         self._set(solution, views.dtype)
         self.n_samples_, self.n_features_in_ = views.n_samples, views.n_features_x
         self.n_features_y_ = views.n_features_y
@@ -267,6 +288,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         self.solver_, self.solver_reason_ = choice
         self.n_iter_, self.n_passes_ = [progress.iteration] * problem.n_components, views.passes
         self.history_ = history
+        self.resumed_from_iteration_ = 0 if saved is None else saved.iteration
         self._y_1d = one_dimensional
         if interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
@@ -375,6 +397,26 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, Mul
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True
         return tags
+
+    def _checkpoint(self, views: Views) -> Checkpoint | None:
+        """The file that follows a run, if one is asked for."""
+        if self.checkpoint is None:
+            return None
+        pair = isinstance(self.checkpoint, tuple | list)
+        path, every = self.checkpoint if pair else (self.checkpoint, EVERY)
+        # Budgets may change, and what does not touch the numbers.
+        free = (
+            "max_iter",
+            "max_passes",
+            "max_seconds",
+            "max_flops",
+            "n_jobs",
+            "verbose",
+            "callback",
+            "checkpoint",
+        )
+        params = {name: _plain(value) for name, value in self.get_params().items() if name not in free}
+        return Checkpoint(path, float(every), views, params)
 
     def _set(self, solution: Solution, dtype: np.dtype[Any]) -> None:
         s = solution
@@ -499,11 +541,14 @@ def _require_whole(model: CCA) -> None:
             raise TypeError(f"{name} is not finite")
 
 
-def _generator(seed: Any) -> np.random.Generator:
-    """A generator from what scikit-learn takes for random_state, or from another generator."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    return np.random.default_rng(check_random_state(seed).randint(2**31))
+def _written(book: Checkpoint, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
+    """A callback that also writes checkpoints."""
+
+    def write(progress: Progress) -> Any:
+        book.write_if_due(progress)
+        return None if callback is None else callback(progress)
+
+    return write
 
 
 def _logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
@@ -533,16 +578,6 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
     return cast if fits else values
 
 
-def _require_components(problem: Problem, views: Views) -> None:
-    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-    limit = min(n - 1 if problem.center else n, p1, p2)
-    if problem.n_components > limit:
-        raise ValueError(
-            f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
-            f"{p1} + {p2} columns: use at most {limit}"
-        )
-
-
 def _plain(value: Any) -> Any:
     """A parameter as JSON can hold it; None for what it cannot, such as a callback."""
     if isinstance(value, np.generic | np.ndarray):
@@ -550,7 +585,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def _ndim(data: Any) -> int:
-    return len(data.shape) if hasattr(data, "shape") else np.asarray(data).ndim

@@ -38,6 +38,7 @@ def held_out(model: CCA, views: Views, share: float, seed: int) -> HeldOut:
         folds = KFold(min(FOLDS, n), shuffle=True, random_state=seed)
         splits = list(folds.split(np.empty((n, 1))))
         method = f"{len(splits)}-fold cross-validation: {size} held-out rows are too few for {k} components"
-    scores = [clone(model).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
+    plain = clone(model).set_params(checkpoint=None)
+    scores = [clone(plain).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
     U, V = (np.vstack(parts) for parts in zip(*scores, strict=True))
     return HeldOut(correlations(U, V), method)

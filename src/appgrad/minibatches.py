@@ -10,7 +10,6 @@ import numpy as np
 
 from .covariance import Covariance, Ridge, Units, working_dtype
 from .moments import Moments, moments
-from .preconditioners import warm_up_rows
 from .views import Array, ArrayViews, Views, gathered, require_finite
 
 
@@ -29,102 +28,82 @@ class Minibatch(NamedTuple):
     share: float
 
 
-class Minibatches:
-    """A number of minibatches of two views, with means and variances of all rows seen so far.
+class Buffer:
+    """Rows in memory from which minibatches are cut, with means and variances of all rows seen so far.
 
-    Rows are read in portions, in ascending order for the sake of disks, shuffled in memory, and kept until
-    they are used: each is delivered once a pass, whatever it serves for.
+    Rows stay until they have served as a minibatch, and a portion of them a little longer: what is said of a
+    run that has not read all rows is said of these.
     """
 
     def __init__(
         self,
-        views: Views,
         size: int,
         normaliser: int | None,
-        steps: int,
-        rng: np.random.Generator,
+        portion: int,
         *,
         center: bool = True,
         scale: bool = False,
         ridge: tuple[Ridge, Ridge] = ("auto", "auto"),
-        passes: float = 0.0,
     ) -> None:
-        self.views, self.size, self.normaliser, self.rng = views, size, normaliser, rng
+        self.size, self.normaliser, self.portion = size, normaliser, portion
         self.center, self.scale, self.ridge = center, scale, ridge
-        self.rows = steps * size
-        # What is left over when passes are cut into minibatches is read all the same, for its moments.
-        self.reach = max(self.rows, int(passes * views.n_samples))
-        self.portion = min(max(size, normaliser or 0, warm_up_rows(views)), views.n_samples)
-        self._order = rng.permutation(views.n_samples)
-        self._drawn, self._used, self._position = 0, 0, 0
-        self._buffer, self.moments = self._drawn_rows()
-        self.peaks = self._peaks(self._buffer)
+        self.position = 0
+        self.rows: ArrayViews
+        self.moments: Moments
+        self.peaks: tuple[Array, Array]
 
     @property
-    def complete(self) -> bool:
-        """Whether the moments are those of all rows."""
-        return self._drawn >= self.views.n_samples
+    def left(self) -> int:
+        """Rows that no step has used."""
+        return self.rows.n_samples - self.position
+
+    def add(self, new: ArrayViews, found: Moments | None, keep: float = 1.0) -> None:
+        """More rows, already in random order, and their moments unless they have been seen before.
+
+        Rows seen before count for a share of what they did if `keep` is below one.
+        """
+        if not hasattr(self, "rows"):
+            assert found is not None
+            self.rows, self.moments = new, found
+            self.peaks = self._peaks(new)
+            return
+        rest = self._slice(max(0, self.position - self.portion), self.rows.n_samples)
+        self.position = min(self.position, self.portion)
+        self.rows = gathered(rest, new)
+        if found is not None:
+            if keep < 1:
+                self.moments = self.moments._replace(n=keep * self.moments.n)  # type: ignore[arg-type]
+            self.moments = self.moments.merge(found)
+            peaks = self._peaks(new)
+            self.peaks = np.maximum(self.peaks[0], peaks[0]), np.maximum(self.peaks[1], peaks[1])
+
+    def renew(self) -> None:
+        """Peaks of the rows at hand alone."""
+        self.peaks = self._peaks(self.rows)
+
+    def next(self, share: float) -> Minibatch:
+        """The next minibatch."""
+        rows = self._slice(self.position, self.position + self.size)
+        self.position += self.size
+        batch = self._covariance(rows)
+        normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
+        return Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share)
 
     def warm_up(self) -> Covariance:
-        """The rows at hand before the first step."""
-        return self._covariance(self._buffer)
+        """All rows at hand: before the first step, those the preconditioner and the step come from."""
+        return self._covariance(self.rows)
 
     def at_hand(self) -> Covariance:
         """The last rows read, in memory."""
-        end = self._buffer.n_samples
+        end = self.rows.n_samples
         return self._covariance(self._slice(max(0, end - self.portion), end))
 
     def halves(self) -> tuple[Covariance, Covariance]:
         """The rows of `at_hand` in two parts."""
-        end = self._buffer.n_samples
+        end = self.rows.n_samples
         start = max(0, end - self.portion)
         middle = (start + end) // 2
         return self._covariance(self._slice(start, middle)), self._covariance(self._slice(middle, end))
-
-    def __iter__(self) -> Iterator[Minibatch]:
-        """Minibatches, as many as asked for."""
-        while self._used < self.rows:
-            self._fill()
-            rows = self._slice(self._position, self._position + self.size)
-            self._position += self.size
-            self._used += self.size
-            batch = self._covariance(rows)
-            normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
-            share = (self._used - self.size) / self.rows
-            yield Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share)
-
-    def _fill(self) -> None:
-        """Have a portion of rows beyond the next minibatch, as long as there are any left to draw."""
-        while self._buffer.n_samples - self._position < self.size + self.portion and self._drawn < self.reach:
-            rest = self._slice(max(0, self._position - self.portion), self._buffer.n_samples)
-            self._position = min(self._position, self.portion)
-            again = self._drawn >= self.views.n_samples
-            new, found = self._drawn_rows()
-            self._buffer = gathered(rest, new)
-            if not again:
-                self.moments = self.moments.merge(found)
-                peaks = self._peaks(new)
-                self.peaks = np.maximum(self.peaks[0], peaks[0]), np.maximum(self.peaks[1], peaks[1])
-
-    def _drawn_rows(self) -> tuple[ArrayViews, Moments]:
-        """The next portion in random order, and its moments."""
-        n = self.views.n_samples
-        start = self._drawn % n
-        count = min(self.portion, n - start, self.reach - self._drawn)
-        if start == 0 and self._drawn:
-            self._order = self.rng.permutation(n)
-        rows = np.sort(self._order[start : start + count])
-        self._drawn += count
-        drawn = gathered(self.views.take(rows))
-        try:
-            found = moments(drawn, self.center)
-        except ValueError:
-            # The rows of a portion are scattered over the data: name the one that is to blame.
-            for i, row in enumerate(rows):
-                require_finite(drawn.x[[i]], partial(self.views.describe, 0), int(row))
-                require_finite(drawn.y[[i]], partial(self.views.describe, 1), int(row))
-            raise
-        return _rows(drawn, self.rng.permutation(count)), found
 
     def _peaks(self, drawn: ArrayViews) -> tuple[Array, Array]:
         """The largest mean squares of the columns over minibatches of these rows, about the means so far."""
@@ -142,16 +121,16 @@ class Minibatches:
 
     def _ahead(self) -> Covariance:
         """All rows at hand that no step has used; near the very end, with the last ones used."""
-        end = self._buffer.n_samples
-        return self._covariance(self._slice(max(0, min(self._position, end - self.portion)), end))
+        end = self.rows.n_samples
+        return self._covariance(self._slice(max(0, min(self.position, end - self.portion)), end))
 
     def _next(self, count: int) -> ArrayViews:
         """The next rows to come; where fewer are left, the last ones there are."""
-        end = min(self._position + count, self._buffer.n_samples)
+        end = min(self.position + count, self.rows.n_samples)
         return self._slice(max(0, end - count), end)
 
     def _slice(self, start: int, stop: int) -> ArrayViews:
-        return _rows(self._buffer, slice(start, stop))
+        return _rows(self.rows, slice(start, stop))
 
     def _covariance(self, rows: ArrayViews) -> Covariance:
         return Covariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
@@ -163,13 +142,77 @@ class Minibatches:
         """
         m, parts = self.moments if m is None else m, []
         for var, r in ((m.var_x, self.ridge[0]), (m.var_y, self.ridge[1])):
-            auto = 1e-10 if self.views.dtype == np.float64 else 1e-6
+            auto = 1e-10 if self.rows.dtype == np.float64 else 1e-6
             if r == "auto":
                 parts.append(auto * var)
             else:
                 parts.append(float(r) * var if self.scale else np.full(len(var), float(r)))
         ones = np.ones(len(m.var_x)), np.ones(len(m.var_y))
         return Units(m.mean_x, m.mean_y, *ones, *parts)
+
+
+class Minibatches:
+    """A number of minibatches of two views in random order.
+
+    Rows are read in portions, in ascending order for the sake of disks, and shuffled in memory: each is
+    delivered once a pass, whatever it serves for.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        buffer: Buffer,
+        steps: int,
+        rng: np.random.Generator,
+        passes: float = 0.0,
+    ) -> None:
+        self.views, self.buffer, self.rng = views, buffer, rng
+        self.rows = steps * buffer.size
+        # What is left over when passes are cut into minibatches is read all the same, for its moments.
+        self.reach = max(self.rows, int(passes * views.n_samples))
+        self._order = views.order(rng)
+        self._drawn, self._used = 0, 0
+        self._draw()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the moments are those of all rows."""
+        return self._drawn >= self.views.n_samples
+
+    def __iter__(self) -> Iterator[Minibatch]:
+        """Minibatches, as many as asked for."""
+        buffer = self.buffer
+        while self._used < self.rows:
+            # A portion of rows beyond the next minibatch, as long as there are any left to draw.
+            while buffer.left < buffer.size + buffer.portion and self._drawn < self.reach:
+                self._draw()
+            self._used += buffer.size
+            yield buffer.next((self._used - buffer.size) / self.rows)
+
+    def _draw(self) -> None:
+        """The next portion in random order."""
+        n = self.views.n_samples
+        start, again = self._drawn % n, self._drawn >= n
+        count = min(self.buffer.portion, n - start, self.reach - self._drawn)
+        if start == 0 and self._drawn:
+            self._order = self.views.order(self.rng)
+        rows = np.sort(self._order[start : start + count])
+        self._drawn += count
+        drawn = gathered(self.views.take(rows))
+        try:
+            found = moments(drawn, self.buffer.center)
+        except ValueError:
+            # The rows of a portion are scattered over the data: name the one that is to blame.
+            for i, row in enumerate(rows):
+                require_finite(drawn.x[[i]], partial(self.views.describe, 0), int(row))
+                require_finite(drawn.y[[i]], partial(self.views.describe, 1), int(row))
+            raise
+        self.buffer.add(shuffled(drawn, self.rng), None if again else found)
+
+
+def shuffled(rows: ArrayViews, rng: np.random.Generator) -> ArrayViews:
+    """Rows in memory in random order."""
+    return _rows(rows, rng.permutation(rows.n_samples))
 
 
 def _rows(views: ArrayViews, index: Any) -> ArrayViews:

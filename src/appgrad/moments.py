@@ -30,7 +30,10 @@ quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class Moments(NamedTuple):
-    """Number of rows, column means and (biased) variances of both views; mergeable."""
+    """Number of rows, column means and (biased) variances of both views; mergeable.
+
+    Rows that count less than others make the number a fraction.
+    """
 
     n: int
     mean_x: Array

@@ -27,6 +27,7 @@ class Options(NamedTuple):
     batch_size: int = 200
     normaliser: int | str = "auto"
     dense: bool = False
+    forget: float | None = None
 
 
 class Setup(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -25,9 +26,6 @@ def checked(params: dict[str, Any]) -> tuple[Problem, Options]:
     for name, (is_allowed, expected) in PARAMETERS.items():
         if not is_allowed(params[name]):
             raise ValueError(f"{name} must be {expected}, got {params[name]!r}")
-    for name in ("forget", "checkpoint"):
-        if params[name] is not None:
-            raise ValueError(f"{name}={params[name]!r} is not supported by this version; use None")
     problem = Problem(int(k), bool(params["center"]), bool(params["scale"]), _ridges(params["ridge"]))
     return problem, _options(params)
 
@@ -44,6 +42,7 @@ def _options(params: dict[str, Any]) -> Options:
         batch_size=int(params["batch_size"]),
         normaliser=normaliser if isinstance(normaliser, str) else int(normaliser),
         dense=params["covariance"] == "dense",
+        forget=None if params["forget"] is None else float(params["forget"]),
     )
 
 
@@ -78,6 +77,12 @@ def _word(*words: Any) -> Callable[[Any], bool]:
     return lambda value: any(value is word or (isinstance(word, str) and value == word) for word in words)
 
 
+def _is_checkpoint(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return len(value) == 2 and isinstance(value[0], str | os.PathLike) and _number(0)(value[1])
+    return value is None or isinstance(value, str | os.PathLike)
+
+
 # What the other parameters may be, checked before the first pass.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "center": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
@@ -92,6 +97,8 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "step_size": (_finite_above_zero, "'auto' or a finite number above 0"),
     "batch_size": (_number(1, integer=True), "an integer of at least 1"),
     "normaliser": (_number(1, "auto", "batch", integer=True), "'auto', 'batch' or an integer of at least 1"),
+    "forget": (_number(1, None), "None or a number of rows, at least 1"),
+    "checkpoint": (_is_checkpoint, "None, the name of a file, or a name and a number of seconds"),
     "covariance": (_word("auto", "dense"), "'auto' or 'dense'"),
 }
 

@@ -14,17 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from .spool import require_plausible
 from .views import Array
 
 FORMAT = "appgrad-model"
 VERSION = 1
 
 
-def write(path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str, Any]) -> None:
-    """Write a model file atomically: a crash or a full disk leaves the old file or the new one."""
+def write(
+    path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str, Any], kind: str = FORMAT
+) -> None:
+    """Write arrays and metadata atomically: a crash or a full disk leaves the old file or the new one."""
     require_writable(Path(path))
     target = Path(path).resolve()  # of a link, what it points to
-    header = json.dumps({"format": FORMAT, "version": VERSION, **meta}, allow_nan=True)
+    header = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -69,8 +72,11 @@ DAMAGE = (
 )
 
 
-def read(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays of these names and the metadata of a model file, or one clear error."""
+def read(
+    path: str | os.PathLike[str], names: Sequence[str] | None, kind: str = FORMAT
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays of these names, or all, and the metadata of a file, or one clear error."""
+    what = kind.replace("-", " ")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
     with open(path, "rb") as file:
@@ -78,20 +84,26 @@ def read(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[dict[str, 
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it holds a single array")
+            if archive.zip is not None:
+                require_plausible(archive.zip)
             meta = json.loads(archive["meta"].tobytes())
-            if not isinstance(meta, dict) or meta.get("format") != FORMAT or not _is_whole(meta["version"]):
+            if not isinstance(meta, dict) or meta.get("format") != kind or not _is_whole(meta["version"]):
                 raise ValueError("its metadata are of another kind")
             newer = meta["version"] > VERSION
-            arrays = {} if newer else {name: archive[name] for name in names}
+            arrays = (
+                {}
+                if newer
+                else {name: archive[name] for name in (names or [n for n in archive.files if n != "meta"])}
+            )
         except DAMAGE as error:
             reason = "it holds Python objects" if "pickle" in str(error) else error
-            raise ValueError(f"{path} is damaged or not an appgrad model file ({reason})") from error
+            raise ValueError(f"{path} is damaged or not an {what} file ({reason})") from error
         except OSError as error:
             raise ValueError(f"{path} is damaged or cannot be read ({error})") from error
     if newer:
         raise ValueError(
-            f"{path} has model format {meta['version']}, written by appgrad {meta.get('library', '?')}; "
-            f"this version reads up to {VERSION}: upgrade appgrad"
+            f"{path} has {what.split()[-1]} format {meta['version']}, written by appgrad "
+            f"{meta.get('library', '?')}; this version reads up to {VERSION}: upgrade appgrad"
         )
     return arrays, meta
 

@@ -18,10 +18,14 @@ DIRECTIONS, WARM_UP_ROWS = 80, 2000
 MARGIN = 1.05
 
 
-def warm_up_rows(views: Views) -> int:
-    """Rows to look at before the first step: no more than a block's worth of memory where rows are long."""
+def warm_up_rows(views: Views, endless: bool = False) -> int:
+    """Rows to look at before the first step: no more than a block's worth of memory where rows are long.
+
+    Nor more than there are, unless these are the first of an `endless` number.
+    """
     in_a_block = int(BLOCK_BYTES / (ENTRY_BYTES * max(views.entries, 1.0)))
-    return min(views.n_samples, WARM_UP_ROWS, max(2 * DIRECTIONS, in_a_block))
+    rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, in_a_block))
+    return rows if endless else min(rows, views.n_samples)
 
 
 class Side(NamedTuple):

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .options import ITERATIVE, Options
 from .solve import Limits, Progress, Solution
-from .views import CountedViews, Views
+from .views import CountedViews
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
 FAR = 0.1
@@ -99,9 +99,8 @@ def _cancelled(solution: Solution) -> float:
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
-def warn_if_trivial(views: Views, solution: Solution) -> None:
+def warn_if_trivial(n: int, p1: int, p2: int, solution: Solution) -> None:
     """Warn of correlations that any data of this shape would have."""
-    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
     if p >= n and sum(ranks) >= n and solution.correlations[0] > 0.99:

@@ -11,7 +11,7 @@ import numpy as np
 from .batch import batch
 from .options import Options
 from .sampling import stochastic
-from .solve import Problem, Progress, iterate
+from .solve import Problem, Progress, Saved, iterate
 from .views import CountedViews
 
 
@@ -23,6 +23,7 @@ def run(
     *,
     start: float | None = None,
     callback: Callable[[Progress], Any] | None = None,
+    saved: Saved | None = None,
 ) -> Iterator[Progress]:
     """Progress after each iteration of the solver asked for, until it ends."""
     start = time.perf_counter() if start is None else start
@@ -30,6 +31,14 @@ def run(
         setup = stochastic(views, problem, options, rng, start)
     else:
         setup = batch(views, problem, options, rng)
+    if saved is not None:
+        if options.solver == "stochastic":
+            # The same minibatches as before: read, and drawn by the same random numbers, but not used again.
+            setup.solver.init(next(setup.covs), setup.width, rng)
+            for _ in range(saved.iteration - 1):
+                next(setup.covs, None)
+        # Passes count as if the run had never stopped.
+        views.rows = round(saved.passes * views.n_samples)
     yield from iterate(
         setup.solver,
         setup.covs,
@@ -40,4 +49,5 @@ def run(
         passes=lambda: views.passes,
         start=start,
         callback=callback,
+        saved=saved,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from .covariance import Covariance, Ridge, working_dtype
 from .linalg import captured
-from .minibatches import Minibatch, Minibatches
+from .minibatches import Buffer, Minibatch, Minibatches
 from .moments import Moments, moments
 from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
 from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
@@ -26,49 +26,59 @@ def stochastic(
     views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
 ) -> Setup:
     """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
-    k, center, scale, ridge = problem
-    n, size, limits = views.n_samples, options.batch_size, options.limits
+    n, k, size, limits = views.n_samples, problem.n_components, options.batch_size, options.limits
     width, rows = _normaliser(views, options, k)
     passes, steps = _schedule(limits, views, size, width, rows)
-    pair: tuple[Ridge, Ridge] = ridge if isinstance(ridge, tuple) else (ridge, ridge)
-    batches = Minibatches(
-        views, size, rows, steps, rng, center=center, scale=scale, ridge=pair, passes=passes
-    )
-    warm = batches.warm_up()
-    m = warm.moments
-    # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
-    kind = preconditioner_kind(options.preconditioner, views) or ("jacobi" if scale else None)
-    M = Preconditioner()
-    if kind is not None:
-        M = Preconditioner(damped(m.var_x, batches.peaks[0]), damped(m.var_y, batches.peaks[1]))
-    if kind == "lowrank":
-        M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
-    noise = _noise(M, m, size) if options.step_size is None else (0.0, 0.0)
-    eta = step_sizes(options, lambda: largest(warm, M, rng), kind is not None, noise)
+    portion = min(max(size, rows or 0, warm_up_rows(views)), n)
+    buffer = buffer_for(problem, size, rows, portion)
+    batches = Minibatches(views, buffer, steps, rng, passes)
+    solver = solver_for(buffer, problem, options, rng)
 
     def finish(report: Report, stopped: str | None) -> Solution:
-        at_hand = batches.at_hand()
+        at_hand = buffer.at_hand()
         if batches.complete and at_hand.n == n:
             return canonical(at_hand, report.A, report.B, k)
         wanted = 1 if batches.complete else 2
         allowed = limits.passes is None or views.passes + wanted <= limits.passes
         if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
-            return _estimated(batches, report, k)
-        m = batches.moments if batches.complete else moments(views, center)
-        cov = Covariance(views, m, batches.units(m), dtype=working_dtype(m, views.dtype))
+            return estimated(buffer, report, k)
+        m = buffer.moments if batches.complete else moments(views, problem.center)
+        cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
         return canonical(cov, report.A, report.B, k)
 
-    solver = Stochastic(k, eta, M, adaptive=options.step_size is None)
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
     return Setup(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
 
 
-def _estimated(batches: Minibatches, report: Report, k: int) -> Solution:
+def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> Buffer:
+    """A buffer of rows in the units of a problem."""
+    _, center, scale, ridge = problem
+    pair: tuple[Ridge, Ridge] = ridge if isinstance(ridge, tuple) else (ridge, ridge)
+    return Buffer(size, rows, portion, center=center, scale=scale, ridge=pair)
+
+
+def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.random.Generator) -> Stochastic:
+    """The solver with the preconditioner and the step that the first rows suggest."""
+    warm = buffer.warm_up()
+    m = warm.moments
+    # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
+    kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
+    M = Preconditioner()
+    if kind is not None:
+        M = Preconditioner(damped(m.var_x, buffer.peaks[0]), damped(m.var_y, buffer.peaks[1]))
+    if kind == "lowrank":
+        M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
+    noise = _noise(M, m, buffer.size) if options.step_size is None else (0.0, 0.0)
+    eta = step_sizes(options, lambda: largest(warm, M, rng), kind is not None, noise)
+    return Stochastic(problem.n_components, eta, M, adaptive=options.step_size is None)
+
+
+def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
     """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
 
     The best pairs are found on one half of these rows and correlated on the other, and the other way round.
     """
-    at_hand, halves = batches.at_hand(), batches.halves()
+    at_hand, halves = buffer.at_hand(), buffer.halves()
     A, B = report.A, report.B
     if report.grams is not None:
         # Which k of the columns are best is known from more rows than are at hand.

@@ -104,8 +104,23 @@ class Limits(NamedTuple):
     flops: float | None = None
 
 
+class Saved(NamedTuple):
+    """All that a run needs to go on: what a checkpoint holds."""
+
+    state: Any
+    best: Report
+    report: Report
+    iteration: int
+    flops: float
+    seconds: float
+    passes: float
+
+
 class Progress(NamedTuple):
-    """Where a run stands after an iteration; `solution()` makes a model of the best state so far."""
+    """Where a run stands after an iteration; `solution()` makes a model of the best state so far.
+
+    `residual` is the largest of all components', infinite where it is not known.
+    """
 
     iteration: int
     passes: float
@@ -115,6 +130,8 @@ class Progress(NamedTuple):
     solution: Callable[[], Solution]
     stopped: str | None = None
     event: str | None = None
+    residual: float = np.inf
+    saved: Callable[[], Saved] | None = None
 
     def record(self) -> dict[str, Any]:
         """What `history_` keeps: the numbers, and the event if there was one."""
@@ -139,38 +156,50 @@ def iterate(
     passes: Callable[[], float],
     start: float | None = None,
     callback: Callable[[Progress], Any] | None = None,
+    saved: Saved | None = None,
 ) -> Iterator[Progress]:
     """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
     The best state is kept; `finish` makes a solution of it, and is told why
     the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
+    With `saved`, the run goes on from there, and `covs` begins with what the next step works on.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
+    report: Report | None = None
     best: Report | None = None
-    cov = next(covs, None)
-    while cov is not None:
-        state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
-        iteration += 1
-        flops += report.flops
-        if best is None or _is_better(report, best):
-            best = report
+    if saved is not None:
+        state, best, report, iteration, flops = saved[:5]
+        start -= saved.seconds
+    cov = None if report is not None else next(covs, None)
+    while cov is not None or report is not None:
+        if cov is not None:
+            state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
+            iteration += 1
+            flops += report.flops
+            if best is None or _is_better(report, best):
+                best = report
+        assert report is not None
+        assert best is not None
         spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
+        now = Saved(state, best, report, iteration, flops, spent.seconds or 0.0, spent.passes or 0.0)
         progress = Progress(
             iteration,
-            spent.passes or 0.0,
-            spent.seconds or 0.0,
+            now.passes,
+            now.seconds,
             flops,
             best.tcc,
             partial(finish, best, None),
             event=report.event,
+            residual=report.residual,
+            saved=partial(_itself, now),
         )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
         if stopped is None and report.stalled:
             stopped = "stalled"
-        answer = None if callback is None else callback(progress)
+        answer = None if callback is None or cov is None else callback(progress)
         if stopped is None and isinstance(answer, bool | np.bool_) and answer:
             stopped = "callback"
         if stopped is None:
@@ -179,6 +208,10 @@ def iterate(
         yield progress._replace(stopped=stopped, solution=partial(finish, best, stopped))
         if stopped is not None:
             return
+
+
+def _itself(value: Saved) -> Saved:
+    return value
 
 
 def _is_better(report: Report, best: Report) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _get_feature_names
 from .views import Array, ArrayViews, Matrix, Views, canonical_csr
 
 
-def as_views(X: Any, y: Any = None) -> Views:
+def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
     """Views on two matrices of any supported kind; a `Views` object is passed through.
 
     Values are not looked at here: NaN and infinity are found in the first pass, block by block.
@@ -27,7 +27,8 @@ def as_views(X: Any, y: Any = None) -> Views:
             "CCA requires y to be passed, but the target y is None: give the second view, fit(X, y)"
         )
     names = feature_names(X), feature_names(y)
-    return ArrayViews(as_matrix(X, "X", min_rows=2), as_matrix(as_column(y), "y", min_rows=2), names=names)
+    x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)
+    return ArrayViews(x, y, names=names)
 
 
 def is_views(data: Any) -> bool:

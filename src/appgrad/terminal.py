@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 
+from .choose import duration
 from .estimators import CCA
-from .files import open_text
 from .holdout import HeldOut
 from .options import ITERATIVE
+from .solve import Progress
+from .text_files import open_text
 from .views import Array, CountedViews, Views
 
 out = Console()
@@ -40,25 +44,62 @@ def json_list(values: Array) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
+class Watch:
+    """A progress bar that counts the rows views deliver, and follows a run if it is one of iterations."""
+
+    def __init__(self, bar: Bar, tol: float, seconds: float | None, passes: float | None) -> None:
+        self.bar, self.tol, self.seconds, self.passes = bar, tol, seconds, passes
+        self.trail: list[tuple[float, float]] = []
+        self.task, self.start = TaskID(0), time.perf_counter()
+
+    def views(self, name: str, views: Views) -> Views:
+        """The same views, counted."""
+        self.start = time.perf_counter()
+        self.task = self.bar.add_task(name, total=None, passes=0.0, rate="", run="")
+
+        def count(rows: int) -> None:
+            rate = rows / max(time.perf_counter() - self.start, 1e-9)
+            self.bar.update(self.task, passes=rows / views.n_samples, rate=f"{rate:,.0f} rows/s")
+
+        return CountedViews(views, count)
+
+    def step(self, progress: Progress) -> None:
+        """Show where a run stands: a callback."""
+        self.trail = [*self.trail[-19:], (progress.seconds, progress.residual)]
+        left = self.left(progress)
+        text = f"captured {progress.tcc:.4f}" + ("" if left is None else f", about {duration(left)} left")
+        self.bar.update(self.task, run=text)
+
+    def left(self, progress: Progress) -> float | None:
+        """Seconds to the end: of the budget, or of residuals that go on as they do; None if unknown."""
+        found = []
+        if self.seconds is not None:
+            found.append(self.seconds - progress.seconds)
+        if self.passes is not None and progress.passes > 0:
+            found.append(progress.seconds * (self.passes / progress.passes - 1))
+        (first, before), (last, now) = self.trail[0], self.trail[-1]
+        if self.tol > 0 and len(self.trail) >= 5 and 0 < now < before < np.inf:
+            found.append((last - first) * np.log(now / self.tol) / np.log(before / now))
+        return max(0.0, min(found)) if found else None
+
+
 @contextmanager
-def progress(show: bool) -> Iterator[Callable[[str, Views], Views]]:
-    """A progress bar on the terminal that counts the rows which views deliver."""
-    bar = Progress(
+def progress(
+    show: bool, tol: float = 0.0, seconds: float | None = None, passes: float | None = None
+) -> Iterator[Watch]:
+    """A progress bar on the terminal for a fit with this tolerance and these budgets."""
+    bar = Bar(
         TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[passes]:.1f} passes"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[passes]:.1f} passes, {task.fields[rate]}"),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[run]}"),
         console=err,
         transient=True,
         disable=not (show and err.is_terminal),
     )
-
-    def watch(name: str, views: Views) -> Views:
-        task = bar.add_task(name, total=None, passes=0.0)
-        return CountedViews(views, lambda rows: bar.update(task, passes=rows / views.n_samples))
-
     with bar:
-        yield watch
+        yield Watch(bar, tol, seconds, passes)
 
 
 def print_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -25,6 +26,9 @@ BLOCK_BYTES = 32 * 2**20
 COALESCED = 4
 # Entries of a sparse block at least: fewer are multiplied in less time than it takes to start a thread.
 SPARSE_BLOCK = 10**5
+# Rows of files are read in runs of so many bytes, and shuffled so many runs at a time: sorted rows must not
+# bias a minibatch, and single rows take as long to read as a run.
+RUN_BYTES, RUNS = 2**20, 64
 # Column index and value of one stored entry of a sparse block.
 ENTRY_BYTES = 12
 
@@ -103,6 +107,9 @@ class Views(Protocol):
     def take(self, rows: Array) -> Views:
         """The views restricted to these rows, in this order."""
 
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in a random order that is not hard to read."""
+
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
         """Minibatches of `size` rows in random order, each row once; the last one may be shorter."""
 
@@ -161,9 +168,13 @@ class BaseViews:
 
         return self.reduce(lambda block: tuple(f(block)), add, dtype)
 
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in random order."""
+        return rng.permutation(self.n_samples)
+
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
         """Minibatches of rows in random order, each row once."""
-        order = rng.permutation(self.n_samples)
+        order = self.order(rng)
         for start in range(0, self.n_samples, size):
             yield self.take(np.sort(order[start : start + size]))
 
@@ -193,6 +204,7 @@ class ArrayViews(BaseViews):
         names: tuple[Array | None, Array | None] = (None, None),
         labels: tuple[str, str] = ("X", "y"),
         threads: int | None = None,
+        stamps: dict[str, tuple[int, int]] | None = None,
     ) -> None:
         if x.shape[0] != y.shape[0]:
             raise ValueError(
@@ -200,6 +212,7 @@ class ArrayViews(BaseViews):
                 "rows must be paired; drop or align the unmatched ones"
             )
         self.x, self.y, self.rows, self.names, self.labels = x, y, rows, names, labels
+        self.stamps = stamps or {}
         self.n_samples = x.shape[0] if rows is None else len(rows)
         self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
@@ -241,9 +254,33 @@ class ArrayViews(BaseViews):
     def parts(self, dtype: Any = None) -> Iterator[Part]:
         """Blocks to be cut and converted."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
+        self._require_unchanged()
         for start in range(0, self.n_samples, self.block_rows):
             stop = min(start + self.block_rows, self.n_samples)
             yield Part(stop - start, partial(self._block, start, stop, dtype))
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
+        """Raise when a file that is read in every pass is not what it was: rows of two would be mixed."""
+        for path, before in self.stamps.items():
+            if stamp(path) != before:
+                raise ValueError(
+                    f"{path} has changed since it was opened: open it again, when it is complete"
+                )
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in random order; of files, runs of rows at random, shuffled many runs at a time."""
+        n, m = self.n_samples, (self.x, self.y)
+        if not any(isinstance(z, np.memmap) or not (sp.issparse(z) or isinstance(z, np.ndarray)) for z in m):
+            return super().order(rng)
+        row_bytes = sum(z.shape[1] * z.dtype.itemsize for z in m)
+        run = max(1, RUN_BYTES // row_bytes)
+        runs = rng.permutation(-(-n // run))
+        order = (runs[:, None] * run + np.arange(run)).ravel()
+        order = order[order < n]
+        for start in range(0, n, RUNS * run):
+            rng.shuffle(order[start : start + RUNS * run])
+        return np.asarray(order)
 
     def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
         index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
@@ -253,7 +290,13 @@ class ArrayViews(BaseViews):
         """The views restricted to these rows, not copied."""
         selected = rows if self.rows is None else self.rows[rows]
         return ArrayViews(
-            self.x, self.y, rows=selected, names=self.names, labels=self.labels, threads=self.threads
+            self.x,
+            self.y,
+            rows=selected,
+            names=self.names,
+            labels=self.labels,
+            threads=self.threads,
+            stamps=self.stamps,
         )
 
 
@@ -263,7 +306,7 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
         start, stop = m.indptr[index.start], m.indptr[index.stop]
         cut = sp.csr_array((index.stop - index.start, m.shape[1]), dtype=dtype)
         # Assigned one by one: the constructor would copy what is a part of something larger.
-        cut.indptr = m.indptr[index.start : index.stop + 1] - start
+        cut.indptr = (m.indptr[index.start : index.stop + 1] - start).astype(m.indices.dtype, copy=False)
         cut.indices, cut.data = m.indices[start:stop], m.data[start:stop].astype(dtype, copy=False)
         return cut
     return m[index].astype(dtype, copy=False)
@@ -305,6 +348,10 @@ class CountedViews(BaseViews):
         for part in self.views.parts(dtype):
             self._count(part.rows)
             yield part
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in random order."""
+        return self.views.order(rng)
 
     def _count(self, rows: int) -> None:
         self.rows += rows
@@ -369,3 +416,9 @@ def _is_single(m: Matrix) -> bool:
 
 def _same(block: Block) -> Block:
     return block
+
+
+def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """What changes when a file is written to: its size and time."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..covariance import Covariance, DenseCovariance, units
 from ..linalg import EPS, Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
-from ..moments import moments, second_moments
+from ..moments import SecondMoments, moments, second_moments
 from ..solve import Problem, Solution, require_rank, solution
 from ..views import Array, Views
 
@@ -18,11 +20,15 @@ def exact(views: Views, problem: Problem) -> Solution:
     """
     if max(views.n_features_x, views.n_features_y) > views.n_samples:
         return by_rows(views, problem)
-    k, center, scale, ridge = problem
-    second = second_moments(views, center)
-    m = second.moments(views.n_features_x)
-    cov = DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
-    precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
+    second = second_moments(views, problem.center)
+    return by_covariances(second, views.n_features_x, views.dtype, problem)
+
+
+def by_covariances(second: SecondMoments, p1: int, dtype: np.dtype[Any], problem: Problem) -> Solution:
+    """The same from second moments, of data whose first view has p1 columns and which had this precision."""
+    k, _, scale, ridge = problem
+    cov = DenseCovariance(second, units(second.moments(p1), dtype, scale=scale, ridge=ridge))
+    precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
     wx = whitening(cov.Sx, cov.units.ridge_x, precision)
     wy = whitening(cov.Sy, cov.units.ridge_y, precision)
     require_rank(k, wx.rank, wy.rank)

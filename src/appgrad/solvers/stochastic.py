@@ -33,6 +33,8 @@ TRIALS = (0.5, 1.0, 2.0)
 # half on, where averaging begins, whether it begins anew.
 HALF, LAST_TRIALS = 1 / 2, 1 / 4
 CHECKS = (1 / 32, 1 / 16, 1 / 8, LAST_TRIALS, 5 / 8, 3 / 4, 7 / 8)
+# The checks that are behind at half of the run.
+AT_HALF = sum(share <= HALF for share in CHECKS)
 # Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
 SMOOTHING = 0.02
 
@@ -188,7 +190,7 @@ class Stochastic:
             middle = len(trials) // 2
             best = int(np.argmax(scores)) if max(scores) > scores[middle] else middle
             around = TRIALS if not half and batch.share < LAST_TRIALS else (1.0,)
-            winner = _forgotten(trials[best])
+            winner = forgotten(trials[best])
             trials = tuple(winner._replace(multiple=winner.multiple * m) for m in around)
         elif state.averaging:
             (trial,) = trials
@@ -198,7 +200,7 @@ class Stochastic:
             cost = 2 * ahead.gram_flops(c)
             # By more than the noise of two thousand rows.
             if newest > 1.01 * mean:
-                trials = (_forgotten(trial),)
+                trials = (forgotten(trial),)
         return State(trials, checks + due, state.averaging or half), cost
 
     def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
@@ -217,7 +219,7 @@ class Stochastic:
         return Report(A, B, tcc, flops, False, None, grams, estimate=True, event=event)
 
 
-def _forgotten(trial: Trial) -> Trial:
+def forgotten(trial: Trial) -> Trial:
     """A trial whose averages start anew."""
     return trial._replace(weight=0, means=(), mean_grams=None)
 

@@ -1,0 +1,234 @@
+"""Rows that keep coming: second moments where they fit into memory, stochastic AppGrad where they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .costs import matrices_needed
+from .minibatches import Buffer, shuffled
+from .moments import SecondMoments, moments, second_moments
+from .options import Options, width_of
+from .preconditioners import warm_up_rows
+from .sampling import buffer_for, estimated, solver_for
+from .solve import Problem, Report, Solution
+from .solvers.exact import by_covariances, exact
+from .solvers.stochastic import AT_HALF, State, Stochastic, forgotten
+from .threads import budget
+from .views import ArrayViews, Views, gathered
+
+# Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
+# first is so many portions of rows; a result replaces that of the last horizon at this share of the new one.
+FIRST, SETTLED = 8, 0.75
+# Solvers that can do without all rows at a time.
+STREAMING = ("auto", "exact", "stochastic")
+UNMERGEABLE = "only models that keep second moments can be merged, and theirs would not fit into the budget"
+
+
+class Statistics:
+    """Second moments of all rows so far, and the last few rows, which are not added yet.
+
+    Adding rows costs (p1 + p2)^2 however few they are, so they wait until there are as many as columns.
+    With `forget`, rows count half after so many later ones.
+    """
+
+    solver = "exact"
+
+    def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
+        self.problem, self.forget = problem, options.forget
+        self.second: SecondMoments | None = None
+        self.waiting: list[ArrayViews] = []
+        self.single = True
+
+    steps = 1
+    reason = "rows were added to second moments, which fit into the budget"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return np.dtype(np.float32 if self.single else np.float64)
+
+    def add(self, rows: ArrayViews) -> None:
+        """More rows; those with a NaN are refused, and change nothing."""
+        moments(rows)
+        self.waiting.append(rows)
+        self.single &= rows.dtype == np.float32
+        count = sum(part.n_samples for part in self.waiting)
+        most = rows.n_features_x + rows.n_features_y
+        if count >= (most if self.forget is None else min(most, 1 + int(self.forget / 10))):
+            self.second, self.waiting = self.total(), []
+
+    def total(self) -> SecondMoments:
+        """The second moments of all rows."""
+        if not self.waiting:
+            assert self.second is not None
+            return self.second
+        new = second_moments(gathered(*self.waiting), self.problem.center)
+        if self.second is None:
+            return new
+        old = self.second._replace(scatter=self.second.scatter.copy())
+        if self.forget is not None:
+            keep = 0.5 ** (new.n / self.forget)
+            old = old._replace(n=keep * old.n, scatter=keep * old.scatter)
+        return old.merge(new)
+
+    def merge(self, other: Statistics | Sketch) -> None:
+        """The rows of another as well."""
+        if isinstance(other, Sketch):
+            raise ValueError(UNMERGEABLE)
+        total = other.total()
+        self.single &= other.single
+        if self.second is None and not self.waiting:
+            self.second = total._replace(scatter=total.scatter.copy())
+        else:
+            mine = self.total()
+            self.second = mine._replace(scatter=mine.scatter.copy()).merge(total)
+        self.waiting = []
+
+    def solution(self, p1: int) -> Solution:
+        """The solution for all rows so far; `p1` are the columns of the first view."""
+        if self.second is None:
+            return exact(gathered(*self.waiting), self.problem)
+        return by_covariances(self.total(), p1, self.dtype, self.problem)
+
+    def finish(self) -> None:
+        """Nothing is left to do at the end of a stream."""
+
+
+class Sketch:
+    """Stochastic AppGrad on rows as they come, in O(k p) memory.
+
+    The first portion of rows gives preconditioner and step. Every portion is shuffled, so that an order
+    within it does not matter; one across the stream does.
+    """
+
+    solver = "stochastic"
+
+    def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
+        self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
+        self.waiting: list[ArrayViews] = []
+        self.buffer: Buffer | None = None
+        self.stochastic: Stochastic | None = None
+        self.state: State | None = None
+        self.report: Report | None = None
+        self.settled: Report | None = None
+        self.used, self.horizon, self.steps = 0, 0, 0
+        self.dtype = np.dtype(np.float64)
+
+    reason = "second moments would not fit into the budget (scikit-learn's working_memory)"
+
+    def add(self, rows: ArrayViews) -> None:
+        """More rows, and as many steps as they allow; rows with a NaN are refused, and change nothing."""
+        moments(rows)
+        self.waiting.append(rows)
+        if sum(part.n_samples for part in self.waiting) >= self._portion():
+            self._draw()
+        self._step(ahead=True)
+
+    def finish(self) -> None:
+        """The steps that were kept back for rows to come."""
+        if self.waiting:
+            self._draw()
+        self._step(ahead=False)
+
+    def solution(self, p1: int) -> Solution:
+        """The solution as it stands, with correlations of rows that no step has used."""
+        report = self.report if self.settled is None or self._share() >= SETTLED else self.settled
+        if report is None or self.buffer is None:
+            rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
+            return exact(gathered(*rows), self.problem)
+        return estimated(self.buffer, report, self.problem.n_components)
+
+    def merge(self, other: Statistics | Sketch) -> None:
+        """Iterates of two streams have no sum."""
+        raise ValueError(UNMERGEABLE)
+
+    def _portion(self) -> int:
+        width = width_of(self.options, self.problem.n_components, self.waiting[0], 10**9)
+        return max(self.options.batch_size, 10 * width, warm_up_rows(self.waiting[0], endless=True))
+
+    def _share(self) -> float:
+        return self.used / self.horizon if self.horizon else 0.0
+
+    def _draw(self) -> None:
+        """The waiting rows into the buffer, in random order."""
+        rows = shuffled(gathered(*self.waiting), self.rng)
+        portion, self.waiting = self._portion(), []
+        found = moments(rows, self.problem.center)
+        if self.buffer is None:
+            width = width_of(self.options, self.problem.n_components, rows, rows.n_samples)
+            size = min(self.options.batch_size, max(1, rows.n_samples // 4))
+            self.buffer = buffer_for(self.problem, size, 10 * width, portion)
+        keep = 1.0 if self.forget is None else 0.5 ** (rows.n_samples / self.forget)
+        self.buffer.add(rows, found, keep)
+        if self.stochastic is None:
+            self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
+            self.horizon = FIRST * portion
+
+    def _step(self, ahead: bool) -> None:
+        """Steps as long as a portion of rows is left beyond them, or to the last rows."""
+        buffer, solver = self.buffer, self.stochastic
+        if buffer is None or solver is None:
+            return
+        while buffer.left >= buffer.size + (buffer.portion if ahead else 0):
+            batch = buffer.next(self._share())
+            if self.state is None:
+                k = width_of(self.options, self.problem.n_components, buffer.rows, buffer.rows.n_samples)
+                self.state, self.report = solver.init(batch, k, self.rng)
+            else:
+                self.state, self.report = solver.step(self.state, batch)
+            self.used += buffer.size
+            self.steps += 1
+            if self.used >= self.horizon:
+                self._extend()
+
+    def _extend(self) -> None:
+        """A horizon twice as far, or as far again where rows are forgotten; the last result stays for now."""
+        assert self.state is not None
+        assert self.buffer is not None
+        self.settled, length = self.report, self.used
+        if self.forget is not None:
+            length = min(length, max(int(4 * self.forget), FIRST // 2 * self.buffer.portion))
+            # What the first rows suggested may hold no longer.
+            self.buffer.renew()
+            self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
+        # Half of the horizon counts as behind: steps start at their full length again.
+        self.used, self.horizon = length, 2 * length
+        trials = tuple(forgotten(trial) for trial in self.state.trials)
+        self.state = State(trials, AT_HALF, averaging=True)
+
+
+def from_covariances(
+    n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None
+) -> SecondMoments:
+    """Second moments from covariances divided by n, checked to fit together."""
+    if not n > 0:
+        raise ValueError(f"n must be a number of rows above 0, got {n!r}")
+    parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}
+    Sx, Sy = (np.asarray(S, dtype=np.float64) for S in (Sx, Sy))
+    p1, p2 = len(Sx), len(Sy)
+    shapes = {"Sx": (p1, p1), "Sy": (p2, p2), "Sxy": (p1, p2), "mean_x": (p1,), "mean_y": (p2,)}
+    for name, shape in shapes.items():
+        found = np.zeros(shape) if parts[name] is None else np.asarray(parts[name], dtype=np.float64)
+        if found.shape != shape:
+            raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
+        if not np.all(np.isfinite(found)):
+            raise ValueError(f"{name} holds values that are not finite")
+        parts[name] = found
+    for name, S in (("Sx", Sx), ("Sy", Sy)):
+        if not np.allclose(S, S.T, rtol=1e-8, atol=1e-12 * np.abs(S).max()):
+            raise ValueError(f"{name} is not symmetric")
+        if np.any(np.diag(S) < 0):
+            raise ValueError(f"{name} has negative variances")
+    S = np.block([[parts["Sx"], parts["Sxy"]], [parts["Sxy"].T, parts["Sy"]]])
+    return SecondMoments(n, np.concatenate([parts["mean_x"], parts["mean_y"]]), n * S)
+
+
+def stream_for(
+    rows: Views, problem: Problem, options: Options, rng: np.random.Generator
+) -> Statistics | Sketch:
+    """What keeps a stream whose first rows these are: second moments if they fit into the budget."""
+    if options.solver == "exact" or (options.solver == "auto" and matrices_needed(rows) <= budget()):
+        return Statistics(problem, options, rng)
+    return Sketch(problem, options, rng)

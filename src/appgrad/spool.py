@@ -1,0 +1,127 @@
+"""Arrays that arrive in pieces: kept in memory while they fit, in a temporary file from then on."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+import zipfile
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .threads import budget
+from .views import Array
+
+
+class Spool:
+    """Pieces of an array, one after the other along the first axis.
+
+    Text and compressed files are decoded once. What does not fit into the memory budget goes to a file of
+    plain numbers in the folder for temporary files, which is mapped into memory and vanishes with the array.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Array] = []
+        self.size = 0
+        self.file: Any = None
+        self.dtype: np.dtype[Any] | None = None
+        # A quarter: there may be two views, and what is worked on.
+        self.limit = budget() // 4
+
+    def append(self, piece: Array) -> None:
+        """One more piece; the first decides on the number type."""
+        if self.dtype is None:
+            self.dtype, self.tail = piece.dtype, piece.shape[1:]
+        self.pieces.append(np.ascontiguousarray(piece, dtype=self.dtype))
+        self.size += piece.nbytes
+        if self.size > self.limit:
+            self._spill()
+
+    def array(self) -> Array:
+        """All pieces as one array, in memory or mapped."""
+        if self.file is None:
+            return self.pieces[0] if len(self.pieces) == 1 else np.concatenate(self.pieces)
+        self._spill()
+        self.file.flush()
+        mapped: Any = np.memmap(self.file, dtype=self.dtype, mode="r")  # type: ignore[call-overload]
+        # The mapping outlives the file's name and this handle.
+        self.file.close()
+        return np.asanyarray(mapped.reshape(-1, *self.tail))
+
+    def __del__(self) -> None:
+        """A file that was given up on is closed, and so removed."""
+        if self.file is not None:
+            self.file.close()
+
+    def _spill(self) -> None:
+        if self.file is None:
+            self.file = tempfile.TemporaryFile(prefix="appgrad-")
+        need = sum(piece.nbytes for piece in self.pieces)
+        folder = tempfile.gettempdir()
+        if need > shutil.disk_usage(folder).free:
+            raise OSError(
+                f"no space left in {folder} for the numbers of a file that does not fit into memory: set "
+                "TMPDIR to another folder, or raise scikit-learn's working_memory"
+            )
+        for piece in self.pieces:
+            piece.tofile(self.file)
+        self.pieces = []
+
+
+class SparseSpool:
+    """Rows of a sparse matrix that arrive in pieces of CSR; there may be more columns in later ones."""
+
+    def __init__(self) -> None:
+        self.data, self.indices, self.indptr = Spool(), Spool(), Spool()
+        self.nnz, self.columns = 0, 0
+        self.indptr.append(np.zeros(1, np.int64))
+
+    def append(self, piece: Any) -> None:
+        """One more piece."""
+        self.data.append(piece.data)
+        self.indices.append(piece.indices.astype(np.int32, copy=False))
+        self.indptr.append(piece.indptr[1:].astype(np.int64) + self.nnz)
+        self.nnz += piece.nnz
+        self.columns = max(self.columns, piece.shape[1])
+
+    def matrix(self, columns: int | None = None) -> Any:
+        """All rows as one CSR matrix."""
+        indptr = self.indptr.array()
+        m = sp.csr_array((len(indptr) - 1, self.columns if columns is None else columns))
+        # Assigned one by one: the constructor would copy what is mapped.
+        m.data, m.indices, m.indptr = self.data.array(), self.indices.array(), indptr
+        m.has_sorted_indices = m.has_canonical_format = True
+        return m
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def require_plausible(archive: zipfile.ZipFile) -> None:
+    """Raise before anything is allocated where an npz claims more than it holds, or than memory could."""
+    total = 0
+    for info in archive.infolist():
+        with archive.open(info) as member:
+            version = np.lib.format.read_magic(member)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(member)
+        # In Python's integers, which do not overflow.
+        size = math.prod(shape) * dtype.itemsize
+        if size > info.file_size and not dtype.hasobject:
+            raise ValueError(f"{info.filename} claims {size} bytes and has {info.file_size}")
+        total += info.file_size
+    have = physical_memory()
+    if have is not None and total > have:
+        raise ValueError(f"its arrays would take {total / 1e9:.1f} GB; this machine has {have / 1e9:.1f} GB")

@@ -1,0 +1,153 @@
+"""Tables on disk: parquet, HDF5 and zarr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .spool import Spool
+from .text_files import Choose
+from .views import Array, Matrix
+
+# Rows of a parquet file that are decoded at a time; rows between two that are asked for that are read along.
+BATCH_ROWS, GAP = 2**16, 256
+
+
+class StoredRows:
+    """A matrix on disk whose rows are read when they are asked for."""
+
+    ndim = 2
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, read: Callable[[int, int], Array]) -> None:
+        self.shape, self.dtype, self.read = shape, np.dtype(dtype), read
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """All rows in memory."""
+        return np.asarray(self.read(0, self.shape[0]), dtype=dtype)
+
+    def __getitem__(self, index: Any) -> Array:
+        """Some rows: a range, or any in any order, read in runs of near ones."""
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(self.shape[0])
+            return self.read(start, stop)
+        index = np.asarray(index)
+        order = np.argsort(index, kind="stable")
+        rows = index[order]
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        ends = np.append(np.flatnonzero(np.diff(rows) > GAP) + 1, len(rows))
+        start = 0
+        for end in ends[ends > 0]:
+            run = rows[start:end]
+            out[order[start:end]] = self.read(int(run[0]), int(run[-1]) + 1)[run - run[0]]
+            start = end
+        return out
+
+
+def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
+    """The numeric columns of one parquet file, or of several with the same columns, decoded once."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
+    spool, first = Spool(), None
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                names = _chosen_names(pa, file.schema_arrow, choose)
+                if first is None:
+                    first, dtype = names, _common_type(file.schema_arrow, names)
+                elif list(names) != list(first):
+                    raise ValueError(f"it has other columns than {paths[0]}")
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+                    # By name: pyarrow delivers columns in the order of the file.
+                    parts = [batch.column(batch.schema.get_field_index(name)) for name in names]
+                    columns = [part.to_numpy(zero_copy_only=False) for part in parts]
+                    spool.append(np.column_stack(columns).astype(dtype, copy=False))
+        except (OSError, ValueError) as error:
+            if len(paths) == 1:
+                raise
+            raise ValueError(f"{path}: {error}") from error
+    assert first is not None
+    return (spool.array() if spool.size else np.empty((0, len(first)))), first
+
+
+def _chosen_names(pa: Any, schema: Any, choose: Choose) -> Array:
+    # pandas stores the row labels of a frame as columns of their own.
+    labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
+    names = np.array([name for name in schema.names if name not in labels], dtype=object)
+    if len(set(names)) < len(names):
+        raise ValueError("it has two columns of the same name")
+    index = choose(len(names), names)
+    names = names if index is None else names[index]
+    text = [name for name in names if not _is_numeric(pa, schema.field(name).type)]
+    if text:
+        raise ValueError(f"column {text[0]!r} is not numeric: leave it out with '::columns=...'")
+    return names
+
+
+def _is_numeric(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _common_type(schema: Any, names: Array) -> np.dtype[Any]:
+    """Single precision if all columns have it, double precision otherwise."""
+    single = all(str(schema.field(name).type) in ("float", "halffloat") for name in names)
+    return np.dtype(np.float32 if single and len(names) else np.float64)
+
+
+def read_h5(path: str, key: str | None) -> StoredRows:
+    """A dataset of an HDF5 file, read block by block."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError("reading .h5 needs h5py: pip install 'appgrad[files]'") from error
+    file = h5py.File(path, "r")
+    found: list[str] = []
+    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return _stored(file[_only(found, key, path)])
+
+
+def read_zarr(path: str, key: str | None) -> StoredRows:
+    """An array of a zarr store, read block by block."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError("reading .zarr needs zarr: pip install 'appgrad[files]'") from error
+    store = zarr.open(path, mode="r")
+    if isinstance(store, zarr.Array):
+        if key is not None:
+            raise ValueError(f"it is one array: leave '::{key}' out")
+        return _stored(store)
+    found = [name for name, item in store.members(max_depth=None) if isinstance(item, zarr.Array)]
+    return _stored(store[_only(found, key, path)])
+
+
+def _only(found: list[str], key: str | None, path: str) -> str:
+    found = sorted(found)
+    if key is None and len(found) == 1:
+        return found[0]
+    if key is None:
+        raise ValueError(f"it holds {', '.join(found) or 'no arrays'}: choose one, as in {path}::name")
+    if key.strip("/") not in found:
+        raise ValueError(f"it has no array {key!r}; it has {', '.join(found)}")
+    return key.strip("/")
+
+
+def _stored(array: Any) -> StoredRows:
+    """An array of any library that cuts rows by slices."""
+    if array.ndim == 1:
+        return StoredRows(
+            (array.shape[0], 1), array.dtype, lambda start, stop: np.asarray(array[start:stop])[:, None]
+        )
+    if array.ndim != 2:
+        raise ValueError(f"it holds an array of {array.ndim} dimensions; a view is rows x columns")
+    return StoredRows(array.shape, array.dtype, lambda start, stop: np.asarray(array[start:stop]))
+
+
+def some_columns(rows: StoredRows, index: Array) -> StoredRows:
+    """Some columns of a matrix on disk."""
+    shape = rows.shape[0], len(index)
+    return StoredRows(shape, rows.dtype, lambda start, stop: rows.read(start, stop)[:, index])

@@ -1,0 +1,221 @@
+"""Rows that come batch by batch: partial_fit, fit_stream, merge, from_covariance."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from .accumulators import STREAMING, Sketch, Statistics, from_covariances, stream_for
+from .parameters import checked
+from .remarks import warn_if_trivial
+from .solve import Problem, Progress, Solution
+from .sources import as_views
+from .views import ArrayViews
+
+# What is computed when it is first asked for.
+LAZY = (
+    "canonical_correlations_",
+    "training_correlations_",
+    "x_weights_",
+    "y_weights_",
+    "x_loadings_",
+    "y_loadings_",
+    "x_mean_",
+    "y_mean_",
+    "x_std_",
+    "y_std_",
+    "residuals_",
+    "error_bounds_",
+    "_y_slopes",
+    "n_iter_",
+    "n_passes_",
+    "solver_",
+    "solver_reason_",
+    "history_",
+)
+
+
+def _streams(model: Any) -> bool:
+    """Whether the solver asked for can do without all rows at a time; an error that says so otherwise."""
+    if model.solver in STREAMING:
+        return True
+    raise AttributeError(
+        f"solver={model.solver!r} needs all rows at a time: for streams use one of {', '.join(STREAMING)}"
+    )
+
+
+class StreamingMixin:
+    """Estimators whose rows come one batch after the other."""
+
+    _stream: Statistics | Sketch
+    callback: Callable[[Progress], Any] | None
+    random_state: Any
+    n_samples_: int
+    n_features_in_: int
+    n_features_y_: int
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add rows to those seen so far, few or many at a time; the solution is computed when asked for.
+
+        Where the covariances fit into the memory budget, their sums are kept, and the result is that of `fit`
+        on all rows together. Elsewhere rows are steps of stochastic AppGrad, in O(k p) memory. Rows that
+        cannot be used (NaN, other columns) raise and change nothing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_linnerud
+        >>> from appgrad import CCA
+        >>> X, y = load_linnerud(return_X_y=True)
+        >>> model = CCA(n_components=3)
+        >>> for rows in np.array_split(np.arange(20), 7):
+        ...     model = model.partial_fit(X[rows], y[rows])
+        >>> model.canonical_correlations_.round(6)
+        array([0.795608, 0.200556, 0.07257 ])
+        """
+        problem, options = checked(self.get_params(deep=False))
+        one_dimensional = y is not None and ndim(y) == 1
+        views = as_views(X, y, min_rows=1)
+        stream = self.__dict__.get("_stream")
+        if stream is None:
+            if "canonical_correlations_" in self.__dict__:
+                warnings.warn(
+                    "partial_fit starts a new model here: fit keeps no sums of its rows to add to",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            stream = stream_for(views, problem, options, generator(self.random_state))
+        else:
+            self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
+            self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+        for block in views.blocks():
+            # Copies: the caller may fill the same arrays with the next rows.
+            x, y = block.x.copy(), block.y.copy()
+            stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
+            if "_stream" not in self.__dict__:
+                self._stream, self.n_samples_, self._y_1d = stream, 0, one_dimensional
+                self.n_features_in_, self.n_features_y_ = views.n_features_x, views.n_features_y
+                self._set_names(*views.names)
+            self.n_samples_ += block.x.shape[0]
+            self._forget_solution()
+        return self
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def fit_stream(self, batches: Iterable[Any]) -> Self:
+        """Fit to pairs (X, y) from any iterable, one after the other, none of them kept.
+
+        The model is usable after every pair, also when the iterable raises. Pairs without rows are passed
+        over. With a callback that returns True, the stream is left at that point.
+        """
+        self.__dict__.pop("_stream", None)
+        for name in LAZY:
+            self.__dict__.pop(name, None)
+        start, number = time.perf_counter(), 0
+        for number, batch in enumerate(batches, 1):
+            try:
+                X, y = batch
+            except (TypeError, ValueError):
+                raise ValueError(f"batch {number} is {type(batch).__name__}, not a pair (X, y)") from None
+            if not _rows_of(X):
+                continue
+            try:
+                self.partial_fit(X, y)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"batch {number}: {error}") from error
+            if self.callback is not None:
+                spent = time.perf_counter() - start
+                progress = Progress(number, 1.0, spent, np.nan, np.nan, self._stream_solution)
+                if self.callback(progress) is True:
+                    break
+        if "_stream" not in self.__dict__:
+            raise ValueError("the stream had no rows")
+        self._stream.finish()
+        self._forget_solution()
+        return self
+
+    def merge(self, other: StreamingMixin) -> Self:
+        """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's."""
+        for model in (self, other):
+            if "_stream" not in model.__dict__:
+                raise ValueError("merge is for models of partial_fit, which keep the sums of their rows")
+        self._require_columns(other.n_features_in_, other._names()[0], 0, "X of the other model")
+        self._require_columns(other.n_features_y_, other._names()[1], 1, "y of the other model")
+        self._stream.merge(other._stream)
+        self.n_samples_ += other.n_samples_
+        self._forget_solution()
+        return self
+
+    @classmethod
+    def from_covariance(
+        cls, n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None, **params: Any
+    ) -> Self:
+        """A model from statistics alone: covariances divided by n, of n rows, and means (0 by default).
+
+        More rows may follow by `partial_fit`, and other models by `merge`.
+        """
+        model = cls(**params)
+        problem, options = checked(model.get_params(deep=False))
+        model._stream = Statistics(problem, options, generator(None))
+        model._stream.second = from_covariances(n, Sx, Sy, Sxy, mean_x, mean_y)
+        model._stream.single, model._y_1d = False, False
+        model.n_samples_, model.n_features_in_, model.n_features_y_ = int(n), len(Sx), len(Sy)
+        return model
+
+    def __getattr__(self, name: str) -> Any:
+        """Solve for the rows of a stream when something of the solution is first asked for."""
+        if name in LAZY and "_stream" in self.__dict__:
+            self._solve_stream()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _stream_solution(self) -> Solution:
+        require_components(self._stream.problem, self.n_samples_, self.n_features_in_, self.n_features_y_)
+        return self._stream.solution(self.n_features_in_)
+
+    def _solve_stream(self) -> None:
+        stream, start = self._stream, time.perf_counter()
+        solution = self._stream_solution()
+        k, seconds = len(solution.correlations), time.perf_counter() - start
+        self._set(solution, stream.dtype)
+        self.solver_, self.solver_reason_ = stream.solver, stream.reason
+        self.n_iter_, self.n_passes_ = [stream.steps] * k, 1.0
+        tcc = float(solution.correlations.sum())
+        self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
+        warn_if_trivial(self.n_samples_, self.n_features_in_, self.n_features_y_, solution)
+
+    def _forget_solution(self) -> None:
+        for name in LAZY:
+            self.__dict__.pop(name, None)
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """A generator from what scikit-learn takes for random_state, or from another generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31))
+
+
+def _rows_of(data: Any) -> int:
+    return int(data.shape[0]) if hasattr(data, "shape") and data.shape else len(data)
+
+
+def require_components(problem: Problem, n: int, p1: int, p2: int) -> None:
+    """Raise where rows and columns allow fewer components than asked for."""
+    limit = min(n - 1 if problem.center else n, p1, p2)
+    if problem.n_components > limit:
+        raise ValueError(
+            f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
+            f"{p1} + {p2} columns: use at most {limit}"
+        )
+
+
+def ndim(data: Any) -> int:
+    """The dimensions of an array or of nested lists."""
+    return len(data.shape) if hasattr(data, "shape") else np.asarray(data).ndim

@@ -1,0 +1,240 @@
+"""Runs that are stopped, killed or starved of disk, and go on as if nothing had happened."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad import CCA
+from appgrad.datasets import planted
+from helpers import sparse_counts
+
+SOLVERS = {
+    "lobpcg": {"tol": 1e-9, "preconditioner": "jacobi"},
+    "appgrad": {"max_iter": 30},
+    "als": {"max_iter": 10, "tol": 1e-9},
+    "stochastic": {"max_passes": 3, "batch_size": 20},
+}
+
+
+class StoppedError(Exception):
+    """Raised by a callback, as a crash would be."""
+
+
+def problem(kind="dense"):
+    if kind == "sparse":
+        X, Y = sparse_counts(np.random.default_rng(0))
+        return sp.csr_array(X), sp.csr_array(Y)
+    p = planted(400, 40, 30, [0.9, 0.7, 0.5], condition=50, random_state=0)
+    return p.X, p.y
+
+
+def model(solver, path=None, every=0, **params):
+    checkpoint = None if path is None else (str(path), every)
+    return CCA(2, solver=solver, checkpoint=checkpoint, **{"random_state": 0} | SOLVERS[solver] | params)
+
+
+def stopped_at(iteration, solver, path, data, **params):
+    def stop(progress):
+        if progress.iteration == iteration:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        model(solver, path, callback=stop, **params).fit(*data)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_run_goes_on_where_it_was_stopped(solver, kind, tmp_path):
+    data, path = problem(kind), tmp_path / "run.ckpt"
+    whole = model(solver).fit(*data)
+    at = max(2, whole.n_iter_[0] // 2)
+    stopped_at(at, solver, path, data)
+    found = model(solver, path).fit(*data)
+    assert found.resumed_from_iteration_ == at
+    assert (found.n_iter_, found.n_passes_) == (whole.n_iter_, whole.n_passes_)
+    np.testing.assert_array_equal(found.x_weights_, whole.x_weights_)
+    np.testing.assert_array_equal(found.canonical_correlations_, whole.canonical_correlations_)
+    # A run that has ended is not run again.
+    again = model(solver, path, callback=lambda progress: pytest.fail("a step was taken")).fit(*data)
+    np.testing.assert_array_equal(again.x_weights_, whole.x_weights_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["lobpcg", "stochastic"])
+def test_a_run_without_a_seed_goes_on_with_its_own(solver, tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    stopped_at(3, solver, path, data, random_state=None)
+    kept = path.read_bytes()
+    first = model(solver, path, random_state=None).fit(*data)
+    path.write_bytes(kept)
+    second = model(solver, path, random_state=None).fit(*data)
+    np.testing.assert_array_equal(first.x_weights_, second.x_weights_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_larger_budget_goes_further(tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    model("lobpcg", path, max_iter=3).fit(*data)
+    found, whole = model("lobpcg", path).fit(*data), model("lobpcg").fit(*data)
+    assert found.resumed_from_iteration_ == 3
+    np.testing.assert_array_equal(found.x_weights_, whole.x_weights_)
+
+
+@pytest.mark.parametrize(
+    ("params", "scale", "message"),
+    [
+        ({"ridge": 0.5}, 1.0, "ridge was 'auto', and is 0.5"),
+        ({"n_components": 1}, 1.0, "n_components was 2, and is 1"),
+        ({"random_state": 3}, 1.0, "random_state was 0, and is 3"),
+        ({}, 2.0, "values was '"),
+    ],
+)
+def test_another_run_is_refused(params, scale, message, tmp_path):
+    (X, Y), path = problem(), tmp_path / "run.ckpt"
+    stopped_at(3, "lobpcg", path, (X, Y))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"run.ckpt is of another run: {message}"):
+        model("lobpcg", path).set_params(**params).fit(scale * X, Y)
+    with pytest.raises(ValueError, match="rows was 400, and is 399"):
+        model("lobpcg", path).fit(X[1:], Y[1:])
+    assert path.read_bytes() == before
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    stopped_at(3, "lobpcg", path, data)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-200], whole[:1000], b"PK" + whole[2:200]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"run\.ckpt is damaged or"):
+            model("lobpcg", path).fit(*data)
+    problem_model = CCA(2).fit(*data)
+    problem_model.save(path)
+    with pytest.raises(ValueError, match="not an appgrad checkpoint file"):
+        model("lobpcg", path).fit(*data)
+
+
+def test_nothing_but_states_is_built_from_a_file(tmp_path):
+    """A checkpoint that names another class is damaged, whatever the class would do."""
+    data, path = problem(), tmp_path / "run.ckpt"
+    stopped_at(3, "lobpcg", path, data)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    text = arrays["meta"].tobytes().decode().replace("lobpcg.State", "os.system")
+    arrays["meta"] = np.frombuffer(text.encode(), np.uint8)
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+    with pytest.raises(ValueError, match=r"run\.ckpt is damaged"):
+        model("lobpcg", path).fit(*data)
+
+
+def test_writes_are_apart(tmp_path):
+    """Once in so many seconds, and at the end."""
+    data, path = problem(), tmp_path / "run.ckpt"
+    seen = []
+    model("lobpcg", path, every=3600, callback=lambda progress: seen.append(path.exists()) and None).fit(
+        *data
+    )
+    assert not any(seen)
+    assert path.exists()
+
+
+def test_a_direct_solver_needs_none(tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    found = CCA(2, checkpoint=path).fit(*data)
+    assert (found.solver_, found.resumed_from_iteration_) == ("exact", 0)
+    assert not path.exists()
+
+
+# In processes of their own, which start from one that has the package loaded.
+
+context = multiprocessing.get_context("forkserver")
+
+
+def child(path, out, limit=None):
+    """A slow run that writes its result in the end."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    if limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        found = model("lobpcg", path, callback=lambda progress: time.sleep(0.005)).fit(*problem())
+        np.save(out, found.x_weights_)
+    except OSError as error:
+        with open(f"{out}.txt", "w") as file:
+            file.write(str(error))
+
+
+def started(*args):
+    process = context.Process(target=child, args=args)
+    process.start()
+    return process
+
+
+def test_killed_at_twenty_moments(tmp_path):
+    path, out = tmp_path / "run.ckpt", tmp_path / "out.npy"
+    context.set_forkserver_preload(["appgrad"])
+    whole, chance, kills = model("lobpcg").fit(*problem()).x_weights_, random.Random(0), 0
+    deadline = time.time() + 120
+    while kills < 20 or not out.exists():
+        assert time.time() < deadline
+        if kills < 20 and out.exists():
+            np.testing.assert_array_equal(np.load(out), whole)
+            out.unlink()
+            path.unlink()
+        process = started(path, out)
+        if kills < 20:
+            process.join(chance.uniform(0.05, 0.4))
+            if process.is_alive():
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+        process.join(60)
+    np.testing.assert_array_equal(np.load(out), whole)
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
+    path, out = tmp_path / "run.ckpt", tmp_path / "out.npy"
+    stopped_at(3, "lobpcg", path, problem())
+    before = path.read_bytes()
+    process = started(path, out, 2000)
+    process.join(60)
+    assert "File too large" in (tmp_path / "out.npy.txt").read_text()
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir() if "ckpt" in p.name] == ["run.ckpt"]
+    started(path, out).join(60)
+    np.testing.assert_array_equal(np.load(out), model("lobpcg").fit(*problem()).x_weights_)
+
+
+def test_on_the_command_line(tmp_path, monkeypatch, capsys):
+    from appgrad.cli import app
+
+    X, Y = problem()
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    path = tmp_path / "run.ckpt"
+    args = ["fit", str(tmp_path / "x.npy"), str(tmp_path / "y.npy"), "-k", "2", "--solver", "lobpcg"]
+    args += ["--holdout", "0", "--json", "--checkpoint", str(path), "--checkpoint-every", "0"]
+
+    def run(*more):
+        app([*args, *more], standalone_mode=False)
+        return json.loads(capsys.readouterr().out)
+
+    first = run("--passes", "6")
+    assert first["resumed_from_iteration"] == 0
+    with pytest.raises(ValueError, match=r"run.ckpt exists: go on from it with --resume"):
+        run()
+    second = run("--resume")
+    assert second["resumed_from_iteration"] == first["iterations"]
+    path.unlink()
+    assert run()["correlations"] == second["correlations"]

@@ -1,0 +1,292 @@
+"""Rows that come batch by batch: the same answer as all at once, or a good one in little memory."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone
+
+from appgrad import CCA, OverfitWarning, correlations
+from appgrad.datasets import planted
+from helpers import sparse_counts
+
+# Fitted attributes that must not depend on how rows came.
+SAME = ("canonical_correlations_", "training_correlations_", "x_weights_", "y_weights_", "coef_")
+
+
+@pytest.fixture(scope="module")
+def data():
+    p = planted(600, 9, 7, [0.9, 0.7, 0.5], condition=100, random_state=0)
+    return p.X + 1e3, p.y
+
+
+def streamed(X, Y, parts, **params):
+    model = CCA(3, **params)
+    for rows in parts:
+        model.partial_fit(X[rows], Y[rows])
+    return model
+
+
+def assert_same(model, reference, atol=1e-10):
+    for name in SAME:
+        np.testing.assert_allclose(getattr(model, name), getattr(reference, name), atol=atol, rtol=1e-9)
+
+
+@pytest.mark.parametrize("params", [{}, {"ridge": 0.1}, {"scale": True, "ridge": 0.1}, {"center": False}])
+@pytest.mark.parametrize("count", [1, 2, 13, 600])
+def test_any_split_and_order_is_fit(count, params, data, rng):
+    X, Y = data
+    if "center" in params:
+        X = X - 1e3
+    model = streamed(X, Y, np.array_split(rng.permutation(600), count), **params)
+    assert_same(model, CCA(3, **params).fit(X, Y))
+    assert (model.n_samples_, model.n_passes_, model.solver_) == (600, 1.0, "exact")
+
+
+@settings(max_examples=20, deadline=None)
+@given(cuts=st.lists(st.integers(0, 300), max_size=8), seed=st.integers(0, 5))
+def test_any_split_of_sparse_rows_is_fit(cuts, seed):
+    rng = np.random.default_rng(seed)
+    X, Y = sparse_counts(rng)
+    parts = [p for p in np.split(rng.permutation(300), sorted(cuts)) if len(p)]
+    model = CCA(3)
+    for rows in parts:
+        model.partial_fit(sp.csr_array(X[rows]), sp.csr_array(Y[rows]))
+    assert_same(model, CCA(3).fit(X, Y))
+
+
+def test_merge_is_fit_on_all_shards(data):
+    X, Y = data
+    shards = [streamed(X, Y, [rows]) for rows in np.array_split(np.arange(600), 3)]
+    model = shards[0].merge(shards[1]).merge(shards[2])
+    assert model is shards[0]
+    assert_same(model, CCA(3).fit(X, Y))
+    assert_same(model.partial_fit(X[:50], Y[:50]), CCA(3).fit(np.r_[X, X[:50]], np.r_[Y, Y[:50]]))
+    # The other model is left as it was.
+    assert_same(shards[1], CCA(3).fit(X[200:400], Y[200:400]))
+
+
+def test_from_covariance_is_fit(data):
+    X, Y = data
+    S = np.cov(np.hstack([X, Y]).T, bias=True)
+    parts = S[:9, :9], S[9:, 9:], S[:9, 9:]
+    model = CCA.from_covariance(600, *parts, X.mean(axis=0), Y.mean(axis=0), n_components=3, ridge=0.05)
+    assert_same(model, CCA(3, ridge=0.05).fit(X, Y), atol=1e-7)
+    np.testing.assert_allclose(model.score(X, Y), CCA(3, ridge=0.05).fit(X, Y).score(X, Y), atol=1e-9)
+    more = model.partial_fit(X[:100], Y[:100])
+    assert_same(more, CCA(3, ridge=0.05).fit(np.r_[X, X[:100]], np.r_[Y, Y[:100]]), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 0}, "n must be a number of rows above 0"),
+        ({"Sxy": np.eye(3)}, r"Sxy has shape \(3, 3\), expected \(3, 2\)"),
+        ({"Sx": np.triu(np.ones((3, 3)))}, "Sx is not symmetric"),
+        ({"Sy": -np.eye(2)}, "Sy has negative variances"),
+        ({"Sx": np.full((3, 3), np.nan)}, "Sx holds values that are not finite"),
+        ({"mean_y": np.zeros(3)}, r"mean_y has shape \(3,\), expected \(2,\)"),
+    ],
+)
+def test_from_covariance_refuses_what_does_not_fit(change, message):
+    parts = {"n": 10, "Sx": np.eye(3), "Sy": np.eye(2), "Sxy": np.zeros((3, 2))} | change
+    with pytest.raises(ValueError, match=message):
+        CCA.from_covariance(**parts)
+
+
+def test_errors_about_rows_come_when_the_solution_is_asked_for(data):
+    X, Y = data
+    model = CCA(3).partial_fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="n_components=3 is above the largest possible rank of 1 rows"):
+        _ = model.canonical_correlations_
+    model.partial_fit(X[1:], Y[1:])
+    assert_same(model, CCA(3).fit(X, Y))
+
+
+def test_the_solution_is_computed_once_and_renewed(data, monkeypatch):
+    X, Y = data
+    calls = []
+    solve = CCA._stream_solution
+    monkeypatch.setattr(CCA, "_stream_solution", lambda self: calls.append(1) or solve(self))
+    model = streamed(X, Y, np.array_split(np.arange(300), 50))
+    assert not calls
+    first = model.canonical_correlations_
+    _ = model.x_weights_, model.transform(X[:5]), model.score(X, Y)
+    assert len(calls) == 1
+    model.partial_fit(X[300:], Y[300:])
+    assert not np.array_equal(model.canonical_correlations_, first)
+    assert len(calls) == 2
+
+
+def test_rows_that_cannot_be_used_change_nothing(data):
+    X, Y = data
+    model = streamed(X, Y, [slice(0, 300)])
+    bad = X[300:310].copy()
+    bad[4, 2] = np.nan
+    with pytest.raises(ValueError, match="column 2 of X contains NaN, first in row 4"):
+        model.partial_fit(bad, Y[300:310])
+    with pytest.raises(ValueError, match="X has 8 features, but CCA is expecting 9"):
+        model.partial_fit(X[300:, :8], Y[300:])
+    with pytest.raises(ValueError, match="rows must be paired"):
+        model.partial_fit(X[300:], Y[300:310])
+    assert_same(model, CCA(3).fit(X[:300], Y[:300]))
+
+
+def test_a_first_batch_that_cannot_be_used_leaves_no_model(data):
+    model = CCA(3)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(np.full((4, 3), np.nan), np.zeros((4, 2)))
+    X, Y = data
+    assert_same(model.partial_fit(X, Y), CCA(3).fit(X, Y))
+
+
+def test_rows_are_copied(data):
+    """A producer may fill the same arrays again and again."""
+    X, Y = data
+    x, y, model = np.empty((50, 9)), np.empty((50, 7)), CCA(3)
+    for start in range(0, 600, 50):
+        x[:], y[:] = X[start : start + 50], Y[start : start + 50]
+        model.partial_fit(x, y)
+    assert_same(model, CCA(3).fit(X, Y))
+
+
+def test_fit_forgets_a_stream_and_a_stream_does_not_follow_a_fit(data):
+    X, Y = data
+    model = streamed(X, Y, [slice(0, 100)]).fit(X, Y)
+    assert_same(model, CCA(3).fit(X, Y))
+    with pytest.raises(ValueError, match="merge is for models of partial_fit"):
+        model.merge(streamed(X, Y, [slice(0, 100)]))
+    with pytest.warns(UserWarning, match="partial_fit starts a new model here"):
+        model.partial_fit(X[:100], Y[:100])
+    assert_same(model, CCA(3).fit(X[:100], Y[:100]))
+
+
+def test_models_of_streams_are_pickled_cloned_and_saved(data, tmp_path):
+    X, Y = data
+    model = streamed(X, Y, [slice(0, 400)])
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[400:], Y[400:])
+    assert_same(again, CCA(3).fit(X, Y))
+    assert not hasattr(clone(model), "canonical_correlations_")
+    model.save(tmp_path / "m.cca")
+    assert_same(model, CCA(3).fit(X[:400], Y[:400]))
+
+
+def test_names_are_those_of_the_first_batch(data):
+    import pandas as pd
+
+    X, Y = (pd.DataFrame(m).add_prefix("c") for m in data)
+    model = CCA(2).partial_fit(X[:100], Y[:100])
+    assert list(model.feature_names_in_) == list(X.columns)
+    with pytest.raises(ValueError, match="in another order"):
+        model.partial_fit(X[X.columns[::-1]], Y)
+
+
+def test_more_columns_than_rows_warns(rng):
+    model = CCA(1).partial_fit(rng.standard_normal((10, 8)), rng.standard_normal((10, 8)))
+    with pytest.warns(OverfitWarning):
+        _ = model.canonical_correlations_
+
+
+# Streams that do not fit into memory
+
+
+@pytest.fixture(scope="module")
+def long():
+    p = planted(40000, 60, 50, [0.9, 0.8, 0.7], condition=20, random_state=0)
+    return p.X, p.y
+
+
+def pairs(X, Y, size):
+    for start in range(0, X.shape[0], size):
+        yield X[start : start + size], Y[start : start + size]
+
+
+@pytest.mark.parametrize("size", [64, 1000, 7777])
+def test_a_long_stream_in_little_memory(size, long):
+    X, Y = long
+    with config_context(working_memory=0.05):
+        model = CCA(3, random_state=0).fit_stream(pairs(X, Y, size))
+    assert model.solver_ == "stochastic"
+    assert "budget" in model.solver_reason_
+    best = CCA(3).fit(X, Y).canonical_correlations_
+    assert correlations(*model.transform(X, Y)).sum() > 0.99 * best.sum()
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=0.05)
+
+
+def test_a_stream_is_usable_at_any_time(long):
+    X, Y = long
+    best, found = CCA(3).fit(X, Y).canonical_correlations_.sum(), []
+    with config_context(working_memory=0.05):
+        model = CCA(3, random_state=0)
+        for i, (x, y) in enumerate(pairs(X, Y, 500)):
+            model.partial_fit(x, y)
+            if i % 8 == 0:
+                found.append(correlations(*model.transform(X, Y)).sum() / best)
+    assert min(found) > 0.8
+    assert min(found[4:]) > 0.98
+    assert found[-1] > 0.99
+
+
+@pytest.mark.parametrize("memory", [1024, 0.05])
+def test_forgetting_follows_a_change(memory):
+    """After as many rows of a new kind as of the old, only a model that forgets is a fresh one's equal."""
+    old = planted(15000, 30, 25, [0.9, 0.8], random_state=0)
+    new = planted(20000, 30, 25, [0.9, 0.8], random_state=1)
+    test, late = (new.X[15000:], new.y[15000:]), (new.X[:15000], new.y[:15000])
+    with config_context(working_memory=memory):
+        scores = {}
+        for forget in (None, 2000):
+            model = CCA(2, forget=forget, random_state=0)
+            model.fit_stream([*pairs(old.X, old.y, 500), *pairs(*late, 500)])
+            scores[forget] = model.score(*test)
+        fresh = CCA(2, random_state=0).fit_stream(pairs(*late, 500)).score(*test)
+    assert scores[2000] > 0.95 * fresh
+    assert scores[None] < 0.9 * fresh
+
+
+def test_what_batches_may_be(data):
+    X, Y = data
+
+    def broken():
+        yield X[:200], Y[:200]
+        raise OSError("the line is dead")
+
+    model = CCA(3)
+    with pytest.raises(OSError, match="the line is dead"):
+        model.fit_stream(broken())
+    assert_same(model, CCA(3).fit(X[:200], Y[:200]))
+    odd = [(X[:0], Y[:0]), (X[:1], Y[:1]), [X[1:600].tolist(), Y[1:600].tolist()]]
+    assert_same(CCA(3).fit_stream(odd), CCA(3).fit(X, Y))
+    with pytest.raises(ValueError, match="batch 2: X has 5 features, but CCA is expecting 9"):
+        CCA(3).fit_stream([(X, Y), (X[:, :5], Y)])
+    with pytest.raises(ValueError, match=r"batch 1 is ndarray, not a pair"):
+        CCA(3).fit_stream([X])
+    with pytest.raises(ValueError, match="the stream had no rows"):
+        CCA(3).fit_stream([])
+
+
+def test_a_callback_ends_a_stream(data):
+    X, Y = data
+    seen = []
+    model = CCA(3, callback=lambda progress: seen.append(progress.iteration) or len(seen) == 4)
+    model.fit_stream(pairs(X, Y, 50))
+    assert seen == [1, 2, 3, 4]
+    assert_same(model, CCA(3).fit(X[:200], Y[:200]))
+
+
+def test_what_does_not_stream(data):
+    X, Y = data
+    assert not hasattr(CCA(2, solver="lobpcg"), "partial_fit")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'"):
+        CCA(2, solver="lobpcg").partial_fit(X, Y)
+    with pytest.raises(ValueError, match="forget is for streams"):
+        CCA(2, forget=100).fit(X, Y)
+    with warnings.catch_warnings(), config_context(working_memory=0.001):
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="only models that keep second moments can be merged"):
+            CCA(2).partial_fit(X, Y).merge(CCA(2).partial_fit(X, Y))
