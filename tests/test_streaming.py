@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, OverfitWarning, correlations
 from appgrad.datasets import planted
+from appgrad.views import ArrayViews
 from helpers import sparse_counts
 
 # Fitted attributes that must not depend on how rows came.
@@ -135,6 +137,28 @@ def test_rows_that_cannot_be_used_change_nothing(data):
     with pytest.raises(ValueError, match="rows must be paired"):
         model.partial_fit(X[300:], Y[300:310])
     assert_same(model, CCA(3).fit(X[:300], Y[:300]))
+
+
+def test_a_nan_in_a_late_block_changes_nothing(rng):
+    """A batch of several blocks is looked at before any of it is added."""
+    X, Y = rng.standard_normal((300, 3)), rng.standard_normal((300, 2))
+    bad = X.copy()
+    bad[250, 1] = np.nan
+    model = CCA(2).partial_fit(X[:100], Y[:100])
+    with config_context(working_memory=0.001):
+        assert ArrayViews(bad, Y).block_rows < 100
+        with pytest.raises(ValueError, match="column 1 of X contains NaN, first in row 250"):
+            model.partial_fit(bad, Y)
+    assert model.n_samples_ == 100
+    assert_same(model, CCA(2).fit(X[:100], Y[:100]))
+
+
+def test_ill_conditioned_rows_that_are_gone(rng):
+    X = rng.standard_normal((200, 4))
+    X = np.c_[X, X[:, 0] + 1e-7 * rng.standard_normal(200)]
+    model = CCA(1, ridge=0.0).partial_fit(X, rng.standard_normal((200, 3)))
+    with pytest.warns(ConvergenceWarning, match="ill-conditioned .* and the rows are gone: use a ridge"):
+        _ = model.canonical_correlations_
 
 
 def test_a_first_batch_that_cannot_be_used_leaves_no_model(data):

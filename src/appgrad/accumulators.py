@@ -33,7 +33,8 @@ class Statistics:
     With `forget`, rows count half after so many later ones.
     """
 
-    solver = "exact"
+    solver, steps = "exact", 1
+    reason = "rows were added to second moments, which fit into the budget"
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.forget = problem, options.forget
@@ -41,17 +42,13 @@ class Statistics:
         self.waiting: list[ArrayViews] = []
         self.single = True
 
-    steps = 1
-    reason = "rows were added to second moments, which fit into the budget"
-
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the rows."""
         return np.dtype(np.float32 if self.single else np.float64)
 
     def add(self, rows: ArrayViews) -> None:
-        """More rows; those with a NaN are refused, and change nothing."""
-        moments(rows)
+        """More rows, all finite."""
         self.waiting.append(rows)
         self.single &= rows.dtype == np.float32
         count = sum(part.n_samples for part in self.waiting)
@@ -104,6 +101,7 @@ class Sketch:
     """
 
     solver = "stochastic"
+    reason = "second moments would not fit into the budget (scikit-learn's working_memory)"
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
@@ -116,11 +114,8 @@ class Sketch:
         self.used, self.horizon, self.steps = 0, 0, 0
         self.dtype = np.dtype(np.float64)
 
-    reason = "second moments would not fit into the budget (scikit-learn's working_memory)"
-
     def add(self, rows: ArrayViews) -> None:
-        """More rows, and as many steps as they allow; rows with a NaN are refused, and change nothing."""
-        moments(rows)
+        """More rows, all finite, and as many steps as they allow."""
         self.waiting.append(rows)
         if sum(part.n_samples for part in self.waiting) >= self._portion():
             self._draw()
@@ -133,7 +128,7 @@ class Sketch:
         self._step(ahead=False)
 
     def solution(self, p1: int) -> Solution:
-        """The solution as it stands, with correlations of rows that no step has used."""
+        """The solution as it stands, with correlations of the last rows."""
         report = self.report if self.settled is None or self._share() >= SETTLED else self.settled
         if report is None or self.buffer is None:
             rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]

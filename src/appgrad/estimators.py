@@ -29,7 +29,7 @@ from .parameters import checked
 from .remarks import warn_if_trivial, warn_if_unconverged
 from .solve import Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
-from .streaming import StreamingMixin, generator, ndim, require_components
+from .streaming import FITTED, StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__
 from .views import (
@@ -45,22 +45,6 @@ from .views import (
 
 logger = logging.getLogger("appgrad")
 
-# Arrays that make up a fitted model, in the order of the public contract.
-FITTED = (
-    "canonical_correlations_",
-    "training_correlations_",
-    "x_weights_",
-    "y_weights_",
-    "x_loadings_",
-    "y_loadings_",
-    "x_mean_",
-    "y_mean_",
-    "x_std_",
-    "y_std_",
-    "residuals_",
-    "error_bounds_",
-    "_y_slopes",
-)
 FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
 
 

@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from .accumulators import STREAMING, Sketch, Statistics, from_covariances, stream_for
+from .choose import LOSS
+from .linalg import EPS
+from .moments import moments
 from .parameters import checked
 from .remarks import warn_if_trivial
 from .solve import Problem, Progress, Solution
 from .sources import as_views
 from .views import ArrayViews
 
-# What is computed when it is first asked for.
-LAZY = (
+# Arrays that make up a fitted model, in the order of the public contract.
+FITTED = (
     "canonical_correlations_",
     "training_correlations_",
     "x_weights_",
@@ -33,12 +37,9 @@ LAZY = (
     "residuals_",
     "error_bounds_",
     "_y_slopes",
-    "n_iter_",
-    "n_passes_",
-    "solver_",
-    "solver_reason_",
-    "history_",
 )
+# What a stream leaves to be computed when it is first asked for.
+LAZY = (*FITTED, "n_iter_", "n_passes_", "solver_", "solver_reason_", "history_")
 
 
 def _streams(model: Any) -> bool:
@@ -95,6 +96,8 @@ class StreamingMixin:
         else:
             self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
             self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+        # All of them, before any is added.
+        moments(views)
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
             x, y = block.x.copy(), block.y.copy()
@@ -115,8 +118,7 @@ class StreamingMixin:
         over. With a callback that returns True, the stream is left at that point.
         """
         self.__dict__.pop("_stream", None)
-        for name in LAZY:
-            self.__dict__.pop(name, None)
+        self._forget_solution()
         start, number = time.perf_counter(), 0
         for number, batch in enumerate(batches, 1):
             try:
@@ -186,6 +188,13 @@ class StreamingMixin:
         self._set(solution, stream.dtype)
         self.solver_, self.solver_reason_ = stream.solver, stream.reason
         self.n_iter_, self.n_passes_ = [stream.steps] * k, 1.0
+        if solution.condition * EPS > LOSS:
+            warnings.warn(
+                f"the covariances are ill-conditioned ({solution.condition:.1e}), and the rows are gone: use "
+                "a ridge, or fit with solver='qr'",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
         warn_if_trivial(self.n_samples_, self.n_features_in_, self.n_features_y_, solution)
