@@ -1,6 +1,7 @@
 """LOBPCG where it is hard: clusters, dependent columns, precision, and what it says of its own accuracy."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from appgrad.datasets import planted
 from appgrad.moments import moments
 from appgrad.options import Options
 from appgrad.preconditioners import exact, jacobi
+from appgrad.remarks import warn_if_unconverged
 from appgrad.run import run
-from appgrad.solve import Limits, Problem
+from appgrad.solve import Limits, Problem, Progress
 from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
 from appgrad.views import ArrayViews, CountedViews
 
@@ -504,6 +506,18 @@ def test_tight_tolerances(params, tol, rng):
     assert warned or model.residuals_.max() < 10 * tol
 
 
+def test_rounding_is_not_carried_on():
+    """Columns that are all noise, carried on and amplified, once ended in an SVD that did not converge."""
+    draw = np.random.default_rng(0).standard_normal
+    Z = draw((2000, 6))
+    X = Z @ draw((6, 30)) + 3 * draw((2000, 30))
+    Y = Z @ draw((6, 20)) + 3 * draw((2000, 20))
+    X += draw((2000, 2)) @ draw((2, 30))
+    Y += draw((2000, 2)) @ draw((2, 20))
+    model, _ = fitted(X, Y, 4, covariance="dense", tol=1e-10)
+    assert model.residuals_.max() < 1e-7
+
+
 def test_a_ridge_beyond_all_measure_is_refused(data):
     with pytest.raises(ValueError, match=r"at most \de-\d+, which solver='lobpcg' cannot find"):
         CCA(2, solver="lobpcg", ridge=1e200).fit(*data)
@@ -511,19 +525,39 @@ def test_a_ridge_beyond_all_measure_is_refused(data):
         CCA(2, solver="lobpcg", ridge=1.0).fit(1e-100 * data[0], 1e-100 * data[1])
 
 
-def test_more_passes_are_never_worse(words):
+def short_problem():
+    """Sparse rows on which a run of few passes is still on its way."""
+    S = sp.random(2000, 200, 0.02, format="csr", random_state=1)
+    return S, sp.csr_array(sp.random(2000, 150, 0.02, format="csr", random_state=2) + 0.5 * S[:, :150])
+
+
+def test_more_passes_are_never_worse():
     found = []
-    for passes in (2, 3, 4, 6, 9, 10, 12):
-        model, _ = fitted(*words, 3, max_passes=passes)
-        assert model.n_passes_ <= passes
+    for passes in (2, 2.5, 3, 4, 6, 9, 10, 12):
+        model, _ = fitted(*short_problem(), 3, max_passes=passes)
         found.append(model.canonical_correlations_.sum())
-    assert np.all(np.diff(found) > -1e-6)
+    # From ten passes on one of them measures anew what single precision has found.
+    assert np.all(np.diff(found) > -1e-3)
 
 
-def test_a_budget_that_suffices_is_no_failure(words):
-    model, warned = fitted(*words, 3, max_passes=9, tol=0.5)
-    assert model.residuals_.max() < 0.5
-    assert not warned
+@pytest.mark.parametrize(("residual", "warned"), [(0.09, False), (0.11, True)])
+def test_a_budget_that_suffices_is_no_failure(residual, warned, data):
+    """What a budget ended in single precision may turn out to be below tol when it is measured in double."""
+    views, progress = CountedViews(ArrayViews(*data)), Progress(7, 9.0, 1.0, 0.0, 1.0, lambda: None, "passes")
+    found = CCA(1).fit(*data)
+    solved = SimpleNamespace(
+        correlations=np.ones(1),
+        residuals=np.array([residual]),
+        error_bounds=np.zeros(1),
+        x_weights=found.x_weights_,
+        y_weights=found.y_weights_,
+        std_x=found.x_std_,
+        std_y=found.y_std_,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_unconverged(progress, Options("lobpcg", 0.1, Limits(passes=9)), views, solved)
+    assert bool(caught) == warned
 
 
 def test_advice_to_a_run_without_a_preconditioner():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
 from appgrad.covariance import units
 from appgrad.moments import moments, second_moments, triangle
@@ -74,3 +75,18 @@ def test_integers_lose_no_bit(kind, rng):
     np.testing.assert_allclose(second.scatter[[7, 0]], expected, rtol=1e-13, atol=1e-11)
     off = abs(second.scatter - (Z - Z.mean(axis=0)).T @ (Z - Z.mean(axis=0))).max()
     assert off < 1e-14 * second.scatter.max() * 2000
+
+
+@pytest.mark.parametrize(("matrices", "most"), [(6, 1), (9, 4), (1000, 995)])
+def test_the_matrices_of_blocks_keep_to_the_budget(matrices, most, rng):
+    """Five matrices are the sums and what is made of them; the rest is for blocks, on however many cores."""
+    asked = []
+
+    class Watched(ArrayViews):
+        def reduce(self, f, combine, dtype=None, most=None):
+            asked.append(most)
+            return super().reduce(f, combine, dtype, most)
+
+    with config_context(working_memory=matrices * 8 * 7**2 / 2**20):
+        second_moments(Watched(rng.standard_normal((50, 4)), rng.standard_normal((50, 3))))
+    assert asked == [most]

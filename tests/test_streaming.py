@@ -172,9 +172,9 @@ def test_a_first_batch_that_cannot_be_used_leaves_no_model(data):
 def test_rows_are_copied(data):
     """A producer may fill the same arrays again and again."""
     X, Y = data
-    x, y, model = np.empty((50, 9)), np.empty((50, 7)), CCA(3)
-    for start in range(0, 600, 50):
-        x[:], y[:] = X[start : start + 50], Y[start : start + 50]
+    x, y, model = np.empty((5, 9)), np.empty((5, 7)), CCA(3)
+    for start in range(0, 600, 5):
+        x[:], y[:] = X[start : start + 5], Y[start : start + 5]
         model.partial_fit(x, y)
     assert_same(model, CCA(3).fit(X, Y))
 

@@ -25,9 +25,6 @@ DEPENDENT = 0.875
 # What cancellation may take of the precision of a Gram matrix, and how much of it is too much for single
 # precision.
 LARGEST, MOST_CANCELLED = 1e-4, 1e3
-# Where variances of pairs, which should be one, are off by more than this power of the precision, rounding
-# has been amplified: the step is not taken.
-DRIFT = 0.25
 # Residuals and moves count as zero below so many units of the last place.
 ZERO, NOISE = 1000, 1000
 # A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
@@ -61,7 +58,7 @@ class State(NamedTuple):
     """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
 
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
-    sizes, and `tol` what they are to come to; `drift` how far variances are from one; `width` the columns
+    sizes, and `tol` what they are to come to; `width` the columns
     there should be; `mark` the largest residual and the correlation captured at the last notable progress,
     and the iterations since.
     """
@@ -73,7 +70,6 @@ class State(NamedTuple):
     directions: tuple[Array, Array]
     residuals: Array
     tol: float
-    drift: float = 0.0
     width: int = 0
     gain: float = np.inf
     age: int = 0
@@ -128,13 +124,6 @@ class LOBPCG:
         new = _measured(cov, zx, zy)
         after = self._ritz(cov, (state.pairs, state.moves, new), _bordered(cov, state, new), width)
         residual, captured, waited = state.mark
-        moved = state.moves.A.shape[1] > 0
-        if moved and not after.drift <= _eps(state.pairs.A, cov) ** DRIFT:
-            # Again from what is known to be right: with products computed anew, or without the moves.
-            moves = state.moves if state.age > 0 else _no_vectors(len(zx), len(zy), zx.dtype)
-            fresh = self._refreshed(state._replace(moves=moves), cov, state.pairs.A.dtype)
-            fresh = fresh._replace(mark=(residual, captured, waited + 1))
-            return self._reported(fresh, cov.flops(columns + zx.shape[1]))
         worst, tcc = self._reached(after)
         progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
         after = after._replace(
@@ -177,7 +166,7 @@ class LOBPCG:
     def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         A, B = parts[0].A, parts[0].B
-        eps = _eps(A, cov)
+        eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
         precision = max(eps**DEPENDENT, min(eps * grams.cancelled, LARGEST))
         # Matrices as small as these take several times as long on two threads as on one.
         with blas_limit(1):
@@ -192,10 +181,10 @@ class LOBPCG:
             Gx, Gxy, Gy = C.T @ grams.x @ C, C.T @ grams.xy @ D, D.T @ grams.y @ D
             grams = Grams(Gx, Gxy, Gy, grams.cancelled)
             # Those of the singular values, but for moves that were left out.
+            # Near rounding, a variance may come out as zero or less.
             variances = np.diag(Gx)[:k] * np.diag(Gy)[:k]
             sized = np.where(variances > 0, variances, np.inf)
             rho = np.clip(np.diag(Gxy)[:k] / np.sqrt(sized), 0.0, 1.0)
-            drift = float(max(np.abs(np.diag(G)[:k] - 1).max() for G in (Gx, Gy)))
         x, y = zip(*(part.sides() for part in parts), strict=True)
         M = self.preconditioner.at(A.dtype)
         Dx, Dy = M.diagonals() if self.norm is None else (None, None)
@@ -215,7 +204,6 @@ class LOBPCG:
             directions=(zx, zy),
             residuals=relative(squares, rho, cov),
             tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
-            drift=drift,
         )
 
     def _reported(self, state: State, flops: float) -> tuple[State, Report]:
@@ -355,11 +343,6 @@ def _measured(cov: Operator, A: Array, B: Array) -> Vectors:
     if not A.shape[1]:
         return _no_vectors(len(A), len(B), A.dtype)
     return Vectors(A, B, (cov.at(A.dtype) if A.dtype == np.float32 else cov).products(A, B))
-
-
-def _eps(A: Array, cov: Operator) -> float:
-    """The precision of products: that of the columns or of the rows, whichever is lower."""
-    return max(float(np.finfo(dtype).eps) for dtype in (A.dtype, cov.dtype))
 
 
 def _no_vectors(p1: int, p2: int, dtype: Any) -> Vectors:
