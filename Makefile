@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fast.py --record benchmarks/records/fast.json
 	$(BIN)/python benchmarks/growth.py --record benchmarks/records/growth.json
 	$(BIN)/python benchmarks/comparison.py --record benchmarks/records/comparison.json
+	$(BIN)/python benchmarks/onepass.py --record benchmarks/records/onepass.json
 	$(BIN)/python benchmarks/outofcore.py --record benchmarks/records/outofcore.json
 	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
 

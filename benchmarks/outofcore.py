@@ -1,65 +1,94 @@
 """Files larger than memory: a fit in a process that may not have much of its own.
 
-    python benchmarks/outofcore.py [--gigabytes 6] [--folder DIR] [--record FILE]
+    python benchmarks/outofcore.py [--gigabytes 6] [--columns 50 300] [--folder DIR] [--record FILE]
 
-Makes a pair of .npy files, and fits them in a process whose RLIMIT_DATA is 1 GB above what it has after its
-imports (a limit on address space would refuse the mapping itself). The unit is the time of reading both files
-once with plain sums over np.memmap; peak RssAnon is sampled.
+Makes pairs of .npy files, and fits them in a process whose RLIMIT_DATA is 1 GB above what it has after its
+imports (a limit on address space would refuse the mapping itself); peak RssAnon is sampled. The unit is the
+time of reading both files once with plain sums over np.memmap. `disk`: the files are put out of the page
+cache before every reading and every pass, as they would be were they larger than memory. `cached`: they stay
+in it, so that the unit is the speed of memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
+import os
 import resource
 import tempfile
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from measure import in_fresh_process, peak_extra_memory, seconds
 
-COLUMNS, RANK = 300, 10
+RANK = 10
+NAMES = ("x", "y")
 
 
-def make(folder: Path, gigabytes: float) -> None:
+def make(folder: Path, gigabytes: float, columns: int) -> None:
     """Two views of the same factors, in blocks."""
     rng = np.random.default_rng(0)
-    n = int(gigabytes * 1e9 / (2 * COLUMNS * 8))
-    A, B = rng.standard_normal((2, RANK, COLUMNS))
-    for name, mix in (("x", A), ("y", B)):
-        m = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float64, (n, COLUMNS))
-        factors = np.random.default_rng(1)
-        noise = np.random.default_rng(2 if name == "x" else 3)
+    n = int(gigabytes * 1e9 / (2 * columns * 8))
+    mixes = rng.standard_normal((2, RANK, columns))
+    for view, (name, mix) in enumerate(zip(NAMES, mixes, strict=True)):
+        m = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float64, (n, columns))
+        factors, noise = np.random.default_rng(1), np.random.default_rng(2 + view)
         for start in range(0, n, 50000):
             rows = min(50000, n - start)
             m[start : start + rows] = factors.standard_normal((rows, RANK)) @ mix
-            m[start : start + rows] += 3 * noise.standard_normal((rows, COLUMNS))
+            m[start : start + rows] += 3 * noise.standard_normal((rows, columns))
         m.flush()
 
 
-def read(folder: Path) -> float:
+def evict(folder: Path, *mapped: np.memmap) -> None:
+    """Put both files out of the page cache; what is mapped of them stays there otherwise."""
+    for m in mapped:
+        m._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+    for name in NAMES:
+        file = os.open(folder / f"{name}.npy", os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
+
+
+def read(folder: Path, disk: bool) -> float:
     """Seconds of summing up both files, block by block."""
 
     def total() -> None:
-        for name in ("x", "y"):
+        for name in NAMES:
             m = np.load(folder / f"{name}.npy", mmap_mode="r")
             for start in range(0, len(m), 10000):
                 m[start : start + 10000].sum()
 
+    if disk:
+        evict(folder)
     return seconds(total)
 
 
-def limited(folder: Path, solver: str) -> None:
+def limited(folder: Path, solver: str, disk: bool) -> None:
     """In a process of its own: fit within the limit, and print what it took."""
     from appgrad import CCA, open_views
+    from appgrad.solve import Progress
 
     data = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line)
     limit = int(data.split()[1]) * 1024 + 10**9
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     views = open_views(folder / "x.npy", folder / "y.npy")
-    model = CCA(10, solver=solver, random_state=0, max_iter=8 if solver == "lobpcg" else None)
+
+    evicted = 0
+
+    def between_passes(progress: Progress) -> None:
+        nonlocal evicted
+        if disk and progress.passes >= evicted + 1:
+            evict(folder, views.x, views.y)
+            evicted = int(progress.passes)
+
+    if disk:
+        evict(folder)
+    model = CCA(10, random_state=0, solver=solver, callback=between_passes, **BUDGETS[solver])
     found: dict = {}
 
     def fit() -> None:
@@ -72,31 +101,39 @@ def limited(folder: Path, solver: str) -> None:
     print(json.dumps(found))
 
 
+# Enough of each to see what a pass takes.
+BUDGETS: dict[str, dict] = {"exact": {}, "lobpcg": {"max_iter": 8}, "stochastic": {"max_seconds": 60}}
+
+
 def main() -> None:
     """Make the files, measure, print, record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--gigabytes", type=float, default=6.0)
+    parser.add_argument("--columns", type=int, nargs="+", default=[50, 300])
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--limited", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--limited", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
     if args.limited:
-        limited(Path(args.limited[0]), args.limited[1])
+        folder, solver, where = args.limited
+        limited(Path(folder), solver, where == "disk")
         return
-    with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        folder = Path(name)
-        make(folder, args.gigabytes)
-        record: dict = {"gigabytes": args.gigabytes}
-        for solver in ("exact", "lobpcg", "stochastic"):
-            before = read(folder)
-            found = in_fresh_process(__file__, "--limited", str(folder), solver)
-            unit = (before + read(folder)) / 2
-            if "seconds" in found:
-                found |= {"read_seconds": unit, "ratio": found["seconds"] / (unit * found["passes"])}
-            record[solver] = found
-            print(solver, json.dumps(found), flush=True)
+    record: dict = {"gigabytes": args.gigabytes}
+    for columns in args.columns:
+        with tempfile.TemporaryDirectory(dir=args.folder) as name:
+            folder = Path(name)
+            make(folder, args.gigabytes, columns)
+            for solver, where in product(BUDGETS, ("disk", "cached")):
+                read(folder, False)
+                before = read(folder, where == "disk")
+                found = in_fresh_process(__file__, "--limited", str(folder), solver, where)
+                unit = (before + read(folder, where == "disk")) / 2
+                if "seconds" in found:
+                    found |= {"read_seconds": unit, "ratio": found["seconds"] / (unit * found["passes"])}
+                record[f"{columns} + {columns} columns, {solver}, {where}"] = found
+                print(columns, solver, where, json.dumps(found), flush=True)
     if args.record:
         args.record.write_text(json.dumps(record, indent=1) + "\n")
 

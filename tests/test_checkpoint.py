@@ -6,13 +6,15 @@ import os
 import random
 import resource
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import CCA
+from appgrad import CCA, load
 from appgrad.datasets import planted
 from helpers import sparse_counts
 
@@ -238,3 +240,28 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert second["resumed_from_iteration"] == first["iterations"]
     path.unlink()
     assert run()["correlations"] == second["correlations"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("output", [["-o", "m.cca"], []])
+def test_control_c_leaves_a_checkpoint_to_go_on_from(output, tmp_path):
+    for name, m in zip("xy", problem(), strict=True):
+        np.save(tmp_path / f"{name}.npy", m)
+    command = [sys.executable, "-m", "appgrad", "fit", "x.npy", "y.npy", "--solver", "stochastic"]
+    # Far longer than anyone waits.
+    command += ["--passes", "1e6", "--checkpoint", "run.ckpt", "--checkpoint-every", "0", *output]
+    run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1, said
+    model = "the best model so far is in m.cca; " if output else ""
+    assert said == f"error: interrupted; {model}go on with --resume --checkpoint run.ckpt\n"
+    if output:
+        assert load(tmp_path / "m.cca").n_iter_[0] >= 1
+    command[command.index("1e6")] = "3"
+    done = subprocess.run([*command, "--resume", "--json"], cwd=tmp_path, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["resumed_from_iteration"] >= 1

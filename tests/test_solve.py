@@ -10,7 +10,7 @@ import pytest
 from appgrad.covariance import Covariance, units
 from appgrad.linalg import whitening
 from appgrad.moments import moments
-from appgrad.solve import Limits, Report, _is_better, canonical, iterate
+from appgrad.solve import Limits, Report, _is_better, _left, canonical, iterate
 from appgrad.views import ArrayViews, CountedViews
 from naive import cca, covariances
 
@@ -66,7 +66,8 @@ def run(problem, solver, **kwargs):
             np.random.default_rng(0),
             finish=lambda report, stopped: canonical(cov, report.A, report.B),
             limits=limits,
-            passes=lambda: views.passes,
+            rows=lambda: views.rows,
+            n=views.n_samples,
             **kwargs,
         )
     )
@@ -146,9 +147,31 @@ def test_canonical_with_dependent_columns(problem, rng):
 def test_data_that_end_end_the_run(problem):
     cov, rng = problem[3], np.random.default_rng(0)
     steps = iterate(
-        Alternating(), iter([cov] * 3), 2, rng, finish=lambda *report: report, limits=Limits(), passes=float
+        Alternating(), iter([cov] * 3), 2, rng, finish=lambda *report: report, limits=Limits(), rows=int, n=1
     )
     assert [progress.stopped for progress in steps] == [None, None, "data"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps", "residuals", "left"),
+    [
+        (Limits(), None, [1.0] * 9, None),
+        (Limits(seconds=100), None, [1.0], 90),
+        (Limits(iterations=40), None, [1.0], 30),
+        (Limits(passes=4), None, [1.0], 10),
+        (Limits(passes=1), None, [1.0], 0),
+        (Limits(flops=3000, seconds=100), None, [1.0], 20),
+        (Limits(), 15, [1.0], 5),
+        # A tenth in 4 seconds: 1e-4 after 16, of which 8 are behind.
+        (Limits(), None, [1e-2 * 10 ** (2 - s / 4) for s in range(9)], 8),
+        (Limits(), None, [1e-2, 1e-1, 1.0, 1.0, 1.0], None),
+        (Limits(), None, [np.inf] * 9, None),
+    ],
+)
+def test_seconds_left(limits, steps, residuals, left):
+    trail = [(10.0 - len(residuals) + i, r) for i, r in enumerate(residuals, 1)]
+    found = _left(Limits(10, 2.0, 10.0, 1000.0), limits, steps, trail, 1e-4)
+    assert found == (None if left is None else pytest.approx(left))
 
 
 def test_a_numpy_true_stops_too(problem):

@@ -1,6 +1,8 @@
 """Rows that come batch by batch: the same answer as all at once, or a good one in little memory."""
 
 import pickle
+import re
+import time
 import warnings
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA, OverfitWarning, correlations
+from appgrad import CCA, OverfitWarning, correlations, load, persist
 from appgrad.datasets import planted
 from appgrad.views import ArrayViews
 from helpers import sparse_counts
@@ -200,6 +202,50 @@ def test_models_of_streams_are_pickled_cloned_and_saved(data, tmp_path):
     assert_same(model, CCA(3).fit(X[:400], Y[:400]))
 
 
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+@pytest.mark.parametrize("rows", [200, 2500, 11500])
+@pytest.mark.parametrize("memory", [1024, 0.05])
+def test_a_stream_goes_on_from_a_file(memory, rows, kind, long, tmp_path):
+    """After a few rows that wait, before the first step and later: as if it had never been put away."""
+    X, Y = (kind(m[:15000]) for m in long)
+    with config_context(working_memory=memory):
+        model, whole = CCA(3, random_state=0), CCA(3, random_state=0)
+        model.partial_fit(X[:rows], Y[:rows])
+        whole.partial_fit(X[:rows], Y[:rows])
+        model.save(tmp_path / "m.cca")
+        model = load(tmp_path / "m.cca")
+        assert_same(model, whole, atol=0)
+        for part in (slice(rows, rows + 7), slice(rows + 7, None)):
+            model.partial_fit(X[part], Y[part])
+            whole.partial_fit(X[part], Y[part])
+        assert model.n_samples_ == 15000
+        assert_same(model, whole, atol=0)
+
+
+@pytest.mark.parametrize("memory", [1024, 0.05])
+def test_a_file_whose_stream_was_tampered_with(memory, long, tmp_path):
+    X, Y = long
+    with config_context(working_memory=memory):
+        CCA(3, random_state=0).partial_fit(X[:5000], Y[:5000]).save(tmp_path / "m.cca")
+        arrays, meta = persist.read(tmp_path / "m.cca")
+        for change in (
+            {"solver": "os.system"},
+            {"state": {"class": "subprocess.Popen", "parts": ["true"]}},
+            {"state": {"tuple": [None]}},
+            {"state": 7},
+            {"rng": {"bit_generator": "Generator"}},
+        ):
+            persist.write(tmp_path / "bad.cca", arrays, meta | {"stream": meta["stream"] | change})
+            with pytest.raises(ValueError, match="damaged"):
+                load(tmp_path / "bad.cca")
+        cut = {
+            name: a[:, :-1] if a.ndim == 2 and name.startswith("stream") else a for name, a in arrays.items()
+        }
+        persist.write(tmp_path / "bad.cca", cut, meta)
+        with pytest.raises(ValueError, match="damaged"):
+            load(tmp_path / "bad.cca")
+
+
 def test_names_are_those_of_the_first_batch(data):
     import pandas as pd
 
@@ -290,8 +336,31 @@ def test_what_batches_may_be(data):
         CCA(3).fit_stream([(X, Y), (X[:, :5], Y)])
     with pytest.raises(ValueError, match=r"batch 1 is ndarray, not a pair"):
         CCA(3).fit_stream([X])
-    with pytest.raises(ValueError, match="the stream had no rows"):
-        CCA(3).fit_stream([])
+
+
+@pytest.mark.parametrize(
+    "batches", [[], [(np.zeros((0, 9)), np.zeros((0, 7)))], [(np.full((9, 9), np.nan), np.ones(9))]]
+)
+def test_a_stream_without_rows_leaves_what_was_there(batches, data):
+    X, Y = data
+    with pytest.raises(ValueError, match=r"the stream had no rows|batch 1: .* NaN"):
+        CCA(3).fit_stream(batches)
+    model = CCA(3).fit(X, Y)
+    with pytest.raises(ValueError, match=r"the stream had no rows|batch 1: .* NaN"):
+        model.fit_stream(batches)
+    assert_same(model, CCA(3).fit(X, Y), atol=0)
+
+
+def test_what_is_said_of_a_stream_under_way(long, caplog):
+    X, Y = long
+    seen = []
+    with config_context(working_memory=0.05), caplog.at_level("INFO", "appgrad"):
+        slow = lambda progress: seen.append(progress) or time.sleep(0.2)  # noqa: E731
+        CCA(3, random_state=0, callback=slow, verbose=1).fit_stream(pairs(X[:5000], Y[:5000], 500))
+    assert [p.rows for p in seen] == list(range(500, 5001, 500))
+    assert np.isnan(seen[0].tcc)
+    assert 0.5 < seen[-1].tcc <= 3
+    assert re.search(r"[0-9]+ rows/s, [0-9.]+ s: captured correlation [0-9.]+", caplog.messages[-1])
 
 
 def test_a_callback_ends_a_stream(data):

@@ -1,4 +1,5 @@
 import multiprocessing
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,6 +8,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import open_views
+from appgrad.stored_files import StoredRows
 from appgrad.threads import blas_threads
 from appgrad.views import ArrayViews, CountedViews
 from helpers import BACKENDS, memmap, small_blocks, write
@@ -286,3 +288,36 @@ def test_a_fork_has_threads_of_its_own(rng):
 
 def _sum_of(views):
     return views.sum(lambda block: (block.x.sum(axis=0),))[0]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_next_block_is_read_while_one_is_worked_on(threads):
+    """Work on the first block does not end before the next one has been asked for."""
+    asked = [threading.Event() for _ in range(10)]
+
+    def read(start, stop):
+        asked[start // 10].set()
+        return np.full((stop - start, 2), float(start))
+
+    x = StoredRows((100, 2), np.float64, read)
+    views = ArrayViews(x, np.zeros((100, 1)), threads=threads)
+    views.block_rows = 10
+    found = views.reduce(
+        lambda block: [block.offset] * asked[min(block.offset // 10 + 1, 9)].wait(20), lambda a, b: a + b
+    )
+    assert found == list(range(0, 100, 10))
+
+
+def test_a_block_that_cannot_be_read(tmp_path):
+    """The error is that of the reader, and no thread waits for what never comes."""
+
+    def read(start, stop):
+        if start >= 50:
+            raise OSError("the disk is gone")
+        return np.zeros((stop - start, 2))
+
+    views = ArrayViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
+    views.block_rows = 10
+    with pytest.raises(OSError, match="the disk is gone"):
+        views.sum(lambda block: (block.x.sum(axis=0),))
+    assert sum(block.x.shape[0] for block in views.take(np.arange(50)).blocks()) == 50

@@ -37,10 +37,28 @@ class Statistics:
     reason = "rows were added to second moments, which fit into the budget"
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
-        self.problem, self.forget = problem, options.forget
+        self.problem, self.forget, self.rng = problem, options.forget, rng
         self.second: SecondMoments | None = None
         self.waiting: list[ArrayViews] = []
         self.single = True
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """All that is needed to go on, but the generator."""
+        return self.second, _matrices(self.waiting), self.single
+
+    def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
+        """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
+        self.second, waiting, self.single = snapshot
+        self.waiting = _views(waiting, p1, p2)
+        if self.second is not None:
+            parts, p = self.second, p1 + p2
+            if (parts.mean.shape, parts.scatter.shape) != ((p,), (p, p)):
+                raise ValueError("sums of other columns")
+
+    @property
+    def tcc(self) -> float:
+        """Captured correlation, where it is known without solving."""
+        return np.nan
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -114,6 +132,34 @@ class Sketch:
         self.used, self.horizon, self.steps = 0, 0, 0
         self.dtype = np.dtype(np.float64)
 
+    def snapshot(self) -> tuple[Any, ...]:
+        """All that is needed to go on, but the generator."""
+        b, s = self.buffer, self.stochastic
+        return (
+            _matrices(self.waiting),
+            b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
+            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
+            *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
+        )
+
+    def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
+        """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
+        waiting, buffer, solver, *rest = snapshot
+        self.waiting = _views(waiting, p1, p2)
+        self.state, self.report, self.settled, self.used, self.horizon, self.steps = rest
+        if buffer is not None:
+            rows, size, normaliser, portion, position, found, peaks = buffer
+            self.buffer = buffer_for(self.problem, size, normaliser, portion)
+            (views,) = _views((rows,), p1, p2)
+            self.buffer.add(views, found)
+            self.buffer.position, self.buffer.peaks = position, peaks
+        self.stochastic = None if solver is None else Stochastic(*solver)
+
+    @property
+    def tcc(self) -> float:
+        """Captured correlation, as the last rows suggest it."""
+        return np.nan if self.report is None else self.report.tcc
+
     def add(self, rows: ArrayViews) -> None:
         """More rows, all finite, and as many steps as they allow."""
         self.waiting.append(rows)
@@ -140,8 +186,14 @@ class Sketch:
         raise ValueError(UNMERGEABLE)
 
     def _portion(self) -> int:
-        width = width_of(self.options, self.problem.n_components, self.waiting[0], 10**9)
-        return max(self.options.batch_size, 10 * width, warm_up_rows(self.waiting[0], endless=True))
+        return max(
+            self.options.batch_size,
+            10 * self._width(self.waiting[0]),
+            warm_up_rows(self.waiting[0], endless=True),
+        )
+
+    def _width(self, views: ArrayViews, rows: int = 10**9) -> int:
+        return width_of(self.options, self.problem.n_components, views, rows, sampled=True)
 
     def _share(self) -> float:
         return self.used / self.horizon if self.horizon else 0.0
@@ -152,9 +204,8 @@ class Sketch:
         portion, self.waiting = self._portion(), []
         found = moments(rows, self.problem.center)
         if self.buffer is None:
-            width = width_of(self.options, self.problem.n_components, rows, rows.n_samples)
             size = min(self.options.batch_size, max(1, rows.n_samples // 4))
-            self.buffer = buffer_for(self.problem, size, 10 * width, portion)
+            self.buffer = buffer_for(self.problem, size, 10 * self._width(rows, rows.n_samples), portion)
         keep = 1.0 if self.forget is None else 0.5 ** (rows.n_samples / self.forget)
         self.buffer.add(rows, found, keep)
         if self.stochastic is None:
@@ -169,7 +220,7 @@ class Sketch:
         while buffer.left >= buffer.size + (buffer.portion if ahead else 0):
             batch = buffer.next(self._share())
             if self.state is None:
-                k = width_of(self.options, self.problem.n_components, buffer.rows, buffer.rows.n_samples)
+                k = self._width(buffer.rows, buffer.rows.n_samples)
                 self.state, self.report = solver.init(batch, k, self.rng)
             else:
                 self.state, self.report = solver.step(self.state, batch)
@@ -192,6 +243,17 @@ class Sketch:
         self.used, self.horizon = length, 2 * length
         trials = tuple(forgotten(trial) for trial in self.state.trials)
         self.state = State(trials, AT_HALF, averaging=True)
+
+
+def _matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:
+    return tuple((rows.x, rows.y) for rows in waiting)
+
+
+def _views(matrices: Any, p1: int, p2: int) -> list[ArrayViews]:
+    views = [ArrayViews(*pair) for pair in matrices]
+    if any((rows.n_features_x, rows.n_features_y) != (p1, p2) for rows in views):
+        raise ValueError("rows of other columns")
+    return views
 
 
 def from_covariances(

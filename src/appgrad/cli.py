@@ -141,18 +141,19 @@ def fit(
     if output is not None:
         _require_output(output, x, y)
     start = time.perf_counter()
-    bar = progress(not as_json, model.tol, seconds, passes)
-    with warnings.catch_warnings(record=True) as caught, bar as watch:
+    with warnings.catch_warnings(record=True) as caught, progress(not as_json) as watch:
         warnings.simplefilter("always")
         views = open_views(x, y)
         try:
             model.set_params(callback=watch.step).fit(watch.views("fit", views))
         except KeyboardInterrupt:
-            if output is None or not hasattr(model, "canonical_correlations_"):
-                raise
-            model.save(output)
-            also = "" if checkpoint is None else f"; go on with --resume --checkpoint {checkpoint}"
-            say(f"error: interrupted; the best model so far is in {output}{also}", err)
+            written = []
+            if output is not None and hasattr(model, "canonical_correlations_"):
+                model.save(output)
+                written.append(f"the best model so far is in {output}")
+            if checkpoint is not None and checkpoint.exists():
+                written.append(f"go on with --resume --checkpoint {checkpoint}")
+            say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)
             raise typer.Exit(1) from None
         model.callback = None
         fitted = time.perf_counter() - start

@@ -201,7 +201,7 @@ class Covariance:
         def of_block(block: Block) -> tuple[Array, ...]:
             x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
-            ranges = tiles(x, y)
+            ranges = tiles(x.shape[0])
             # Scores start at minus those of the means: nothing is left to subtract.
             first = [np.tile(-part, (ranges[0].stop, 1)) for part in (rest[:c], rest[c:])]
             for rows in ranges:

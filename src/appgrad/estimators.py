@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -26,7 +25,7 @@ from .checkpoint import EVERY, Checkpoint
 from .choose import solving
 from .metrics import correlations
 from .parameters import checked
-from .remarks import warn_if_trivial, warn_if_unconverged
+from .remarks import logged, logger, warn_if_trivial, warn_if_unconverged
 from .solve import Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .streaming import FITTED, StreamingMixin, generator, ndim, require_components
@@ -42,8 +41,6 @@ from .views import (
     describe,
     require_finite,
 )
-
-logger = logging.getLogger("appgrad")
 
 FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
 
@@ -240,7 +237,7 @@ class CCA(
         one_dimensional = y is not None and ndim(y) == 1
         views = CountedViews(as_views(X, y), threads=threads)
         require_components(problem, views.n_samples, views.n_features_x, views.n_features_y)
-        callback = _logged(self.callback) if self.verbose else self.callback
+        callback = logged(self.callback) if self.verbose else self.callback
         rng, book = generator(self.random_state), self._checkpoint(views.views)
         if book is not None:
             rng, callback = book.follow(rng), _written(book, callback)
@@ -333,12 +330,15 @@ class CCA(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
 
-        Callbacks and random generators are not saved.
+        Callbacks and random generators are not saved. A model of `partial_fit` is saved with its sums, or the
+        state of its steps, so that rows can go on coming.
         """
         check_is_fitted(self, "canonical_correlations_")
         params = {name: _plain(value) for name, value in self.get_params().items()}
-        arrays = {name: getattr(self, name) for name in FITTED}
+        stream, sums = self._packed_stream()
+        arrays = {name: getattr(self, name) for name in FITTED} | sums
         meta = {
+            "stream": stream,
             "library": __version__,
             "estimator": type(self).__name__,
             "params": params,
@@ -489,7 +489,7 @@ def load(path: str | os.PathLike[str]) -> CCA:
     ...     round(appgrad.load(path).score(X, y), 6)
     0.498082
     """
-    arrays, meta = persist.read(path, FITTED)
+    arrays, meta = persist.read(path)
     if meta.get("estimator") != "CCA":
         raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
     try:
@@ -503,6 +503,8 @@ def load(path: str | os.PathLike[str]) -> CCA:
         model.history_, model._y_1d = meta["history"], meta["y_1d"]
         model._set_names(*meta["feature_names"])
         _require_whole(model)
+        if meta.get("stream") is not None:
+            model._unpack_stream(meta["stream"], arrays)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
@@ -533,25 +535,6 @@ def _written(book: Checkpoint, callback: Callable[[Progress], Any] | None) -> Ca
         return None if callback is None else callback(progress)
 
     return write
-
-
-def _logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
-    """A callback that also logs where the run stands, once a second at most."""
-    last = 0.0
-
-    def log(progress: Progress) -> Any:
-        nonlocal last
-        if progress.event is not None or progress.seconds - last >= 1:
-            last = progress.seconds
-            logger.info(
-                "iteration %d, %.1f passes, %.1f s: captured correlation %.4f%s",
-                *progress[:3],
-                progress.tcc,
-                "" if progress.event is None else f" ({progress.event})",
-            )
-        return None if callback is None else callback(progress)
-
-    return log
 
 
 def _cast(values: Array, dtype: np.dtype[Any]) -> Array:

@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from .linalg import Triangle
+from .thin import TILE_ROWS
 from .threads import budget
 from .views import BLOCK_BYTES, Array, Block, Matrix, Views, require_finite
 
-# Rows are copied, shifted and multiplied in tiles of this size (measured best of 2 to 32 MB).
+# Rows are copied, shifted and multiplied in tiles of at most this size (measured best of 2 to 32 MB).
 TILE_BYTES = 16 * 2**20
 # Rows of integers multiplied at a time in single precision: bytes, centred, have a variance of at most
 # 2^14, so that 768 rows of them keep every sum below 2^24 with some to spare. From as many columns on as
@@ -214,7 +215,7 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     p = p1 + block.y.shape[1]
     head = np.hstack([to_dense(z[:100]) for z in block[1:]])
     shift = _pilot(head) if center else np.zeros(p)
-    gram, rows = _gram, TILE_BYTES // (8 * p)
+    gram, rows = _gram, min(TILE_ROWS, TILE_BYTES // (8 * p))
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
         shift = np.rint(shift)
         # Larger ones would be multiplied in vain.
@@ -228,7 +229,7 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
         x, y = (to_dense(z[start : start + rows]) for z in block[1:])
         np.subtract(x, shift[:p1], out=tile[:, :p1])
         np.subtract(y, shift[p1:], out=tile[:, p1:])
-        total += tile.sum(axis=0)
+        total += np.ones(len(tile)) @ tile
         scatter += gram(tile)
     return shift, total, scatter
 

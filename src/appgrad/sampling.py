@@ -47,7 +47,8 @@ def stochastic(
         return canonical(cov, report.A, report.B, k)
 
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
-    return Setup(solver, _paced(batches, start, limits), width, finish, limits._replace(passes=None))
+    paced, left = _paced(batches, start, limits), limits._replace(passes=None)
+    return Setup(solver, paced, width, finish, left, steps)
 
 
 def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> Buffer:
@@ -122,7 +123,7 @@ def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None
     if options.dense:
         raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
     sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
-    width = width_of(options, k, views, sampled)
+    width = width_of(options, k, views, sampled, sampled=True)
     if sampled < width:
         name = f"batch_size={size}" if asked == "batch" else f"normaliser={asked}"
         raise ValueError(

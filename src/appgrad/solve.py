@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -119,7 +120,8 @@ class Saved(NamedTuple):
 class Progress(NamedTuple):
     """Where a run stands after an iteration; `solution()` makes a model of the best state so far.
 
-    `residual` is the largest of all components', infinite where it is not known.
+    `residual` is the largest of all components', infinite where it is not known; `rows` are those delivered
+    so far, `left` the seconds to the end as things stand, None where there is nothing to tell from.
     """
 
     iteration: int
@@ -132,6 +134,8 @@ class Progress(NamedTuple):
     event: str | None = None
     residual: float = np.inf
     saved: Callable[[], Saved] | None = None
+    rows: int = 0
+    left: float | None = None
 
     def record(self) -> dict[str, Any]:
         """What `history_` keeps: the numbers, and the event if there was one."""
@@ -153,7 +157,10 @@ def iterate(
     *,
     finish: Callable[[Report, str | None], Solution],
     limits: Limits,
-    passes: Callable[[], float],
+    rows: Callable[[], int],
+    n: int,
+    steps: int | None = None,
+    tol: float = 0.0,
     start: float | None = None,
     callback: Callable[[Progress], Any] | None = None,
     saved: Saved | None = None,
@@ -163,13 +170,16 @@ def iterate(
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
     The best state is kept; `finish` makes a solution of it, and is told why
     the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
-    With `saved`, the run goes on from there, and `covs` begins with what the next step works on.
+    With `saved`, the run goes on from there, and `covs` begins with what the next step works on. `rows` says
+    how many have been delivered so far, of n in a pass; `covs` has so many `steps` if that is known, and
+    residuals of `tol` will do.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
     report: Report | None = None
     best: Report | None = None
+    trail = deque[tuple[float, float]](maxlen=20)
     if saved is not None:
         state, best, report, iteration, flops = saved[:5]
         start -= saved.seconds
@@ -183,8 +193,9 @@ def iterate(
                 best = report
         assert report is not None
         assert best is not None
-        spent = Limits(iteration, passes(), time.perf_counter() - start, flops)
-        now = Saved(state, best, report, iteration, flops, spent.seconds or 0.0, spent.passes or 0.0)
+        now = Saved(state, best, report, iteration, flops, time.perf_counter() - start, rows() / n)
+        spent = Limits(iteration, now.passes, now.seconds, flops)
+        trail.append((now.seconds, report.residual))
         progress = Progress(
             iteration,
             now.passes,
@@ -195,6 +206,8 @@ def iterate(
             event=report.event,
             residual=report.residual,
             saved=partial(_itself, now),
+            rows=rows(),
+            left=_left(spent, limits, steps, trail, tol),
         )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
         if stopped is None and report.stalled:
@@ -235,6 +248,21 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
         if limit is not None and used is not None and used >= limit:
             return name
     return None
+
+
+def _left(
+    spent: Limits, limits: Limits, steps: int | None, trail: Sequence[tuple[float, float]], tol: float
+) -> float | None:
+    """Seconds to the end of the first budget, or of residuals that go on as they do; None if unknown."""
+    assert spent.seconds is not None
+    found = []
+    for used, limit in [*zip(spent, limits, strict=True), (spent.iterations, steps)]:
+        if limit is not None and used:
+            found.append(spent.seconds * (limit / used - 1))
+    (first, before), (last, now) = trail[0], trail[-1]
+    if tol > 0 and len(trail) >= 5 and 0 < now < before < np.inf:
+        found.append((last - first) * np.log(now / tol) / np.log(before / now))
+    return max(0.0, float(min(found))) if found else None
 
 
 def canonical(

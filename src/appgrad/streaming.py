@@ -16,11 +16,12 @@ from .accumulators import STREAMING, Sketch, Statistics, from_covariances, strea
 from .choose import LOSS
 from .linalg import EPS
 from .moments import moments
+from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
-from .remarks import warn_if_trivial
+from .remarks import logged, warn_if_trivial
 from .solve import Problem, Progress, Solution
 from .sources import as_views
-from .views import ArrayViews
+from .views import Array, ArrayViews
 
 # Arrays that make up a fitted model, in the order of the public contract.
 FITTED = (
@@ -57,6 +58,7 @@ class StreamingMixin:
     _stream: Statistics | Sketch
     callback: Callable[[Progress], Any] | None
     random_state: Any
+    verbose: int
     n_samples_: int
     n_features_in_: int
     n_features_y_: int
@@ -88,7 +90,7 @@ class StreamingMixin:
         if stream is None:
             if "canonical_correlations_" in self.__dict__:
                 warnings.warn(
-                    "partial_fit starts a new model here: fit keeps no sums of its rows to add to",
+                    "partial_fit starts a new model here: fit keeps nothing of its rows to add to",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -115,11 +117,25 @@ class StreamingMixin:
         """Fit to pairs (X, y) from any iterable, one after the other, none of them kept.
 
         The model is usable after every pair, also when the iterable raises. Pairs without rows are passed
-        over. With a callback that returns True, the stream is left at that point.
+        over. The callback is called after every pair, and ends the stream when it returns True; `verbose`
+        logs rows a second and, where steps are taken, the captured correlation.
         """
+        before = self.__dict__.copy()
         self.__dict__.pop("_stream", None)
         self._forget_solution()
-        start, number = time.perf_counter(), 0
+        try:
+            self._take(batches)
+            if "_stream" not in self.__dict__:
+                raise ValueError("the stream had no rows")
+        finally:
+            if "_stream" not in self.__dict__:
+                self.__dict__.update(before)
+        self._stream.finish()
+        self._forget_solution()
+        return self
+
+    def _take(self, batches: Iterable[Any]) -> None:
+        start, callback = time.perf_counter(), logged(self.callback) if self.verbose else self.callback
         for number, batch in enumerate(batches, 1):
             try:
                 X, y = batch
@@ -131,16 +147,13 @@ class StreamingMixin:
                 self.partial_fit(X, y)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {number}: {error}") from error
-            if self.callback is not None:
-                spent = time.perf_counter() - start
-                progress = Progress(number, 1.0, spent, np.nan, np.nan, self._stream_solution)
-                if self.callback(progress) is True:
+            if callback is not None:
+                spent, tcc = time.perf_counter() - start, self._stream.tcc
+                progress = Progress(
+                    number, 1.0, spent, np.nan, tcc, self._stream_solution, rows=self.n_samples_
+                )
+                if callback(progress) is True:
                     break
-        if "_stream" not in self.__dict__:
-            raise ValueError("the stream had no rows")
-        self._stream.finish()
-        self._forget_solution()
-        return self
 
     def merge(self, other: StreamingMixin) -> Self:
         """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's."""
@@ -198,6 +211,21 @@ class StreamingMixin:
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
         warn_if_trivial(self.n_samples_, self.n_features_in_, self.n_features_y_, solution)
+
+    def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
+        """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
+        stream = self.__dict__.get("_stream")
+        if stream is None:
+            return None, {}
+        spec, arrays = packed(stream.snapshot(), "stream")
+        return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
+
+    def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
+        kinds: dict[str, type[Statistics] | type[Sketch]] = {"exact": Statistics, "stochastic": Sketch}
+        kind = kinds[meta["solver"]]
+        stream = kind(*checked(self.get_params(deep=False)), restored_generator(meta["rng"]))
+        stream.restore(unpacked(meta["state"], arrays), self.n_features_in_, self.n_features_y_)
+        self._stream = stream
 
     def _forget_solution(self) -> None:
         for name in LAZY:

@@ -47,9 +47,8 @@ def json_list(values: Array) -> list[float | None]:
 class Watch:
     """A progress bar that counts the rows views deliver, and follows a run if it is one of iterations."""
 
-    def __init__(self, bar: Bar, tol: float, seconds: float | None, passes: float | None) -> None:
-        self.bar, self.tol, self.seconds, self.passes = bar, tol, seconds, passes
-        self.trail: list[tuple[float, float]] = []
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
         self.task, self.start = TaskID(0), time.perf_counter()
 
     def views(self, name: str, views: Views) -> Views:
@@ -65,29 +64,14 @@ class Watch:
 
     def step(self, progress: Progress) -> None:
         """Show where a run stands: a callback."""
-        self.trail = [*self.trail[-19:], (progress.seconds, progress.residual)]
-        left = self.left(progress)
+        left = progress.left
         text = f"captured {progress.tcc:.4f}" + ("" if left is None else f", about {duration(left)} left")
         self.bar.update(self.task, run=text)
 
-    def left(self, progress: Progress) -> float | None:
-        """Seconds to the end: of the budget, or of residuals that go on as they do; None if unknown."""
-        found = []
-        if self.seconds is not None:
-            found.append(self.seconds - progress.seconds)
-        if self.passes is not None and progress.passes > 0:
-            found.append(progress.seconds * (self.passes / progress.passes - 1))
-        (first, before), (last, now) = self.trail[0], self.trail[-1]
-        if self.tol > 0 and len(self.trail) >= 5 and 0 < now < before < np.inf:
-            found.append((last - first) * np.log(now / self.tol) / np.log(before / now))
-        return max(0.0, min(found)) if found else None
-
 
 @contextmanager
-def progress(
-    show: bool, tol: float = 0.0, seconds: float | None = None, passes: float | None = None
-) -> Iterator[Watch]:
-    """A progress bar on the terminal for a fit with this tolerance and these budgets."""
+def progress(show: bool) -> Iterator[Watch]:
+    """A progress bar on the terminal."""
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -99,7 +83,7 @@ def progress(
         disable=not (show and err.is_terminal),
     )
     with bar:
-        yield Watch(bar, tol, seconds, passes)
+        yield Watch(bar)
 
 
 def print_model(

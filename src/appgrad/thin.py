@@ -16,15 +16,14 @@ try:
 except ImportError:  # pragma: no cover
     csc_matvecs = csr_matvecs = None
 
-# Rows of sparse data whose scores stay in the cache between the two products they take part in.
+# Rows that stay in the cache from one thing that is done with them to the next: measured best of 512 to
+# 16384 at 40 to 800 columns (20 + 20 dense ones: half the time of blocks as a whole; 300 + 300: the same).
 TILE_ROWS = 2048
 
 
-def tiles(x: Matrix, y: Matrix) -> list[slice]:
-    """Ranges of rows of a block: few for sparse data, whose scores are larger than they are."""
-    n = x.shape[0]
-    step = TILE_ROWS if sp.issparse(x) or sp.issparse(y) else n
-    return [slice(start, min(start + step, n)) for start in range(0, n, max(step, 1))]
+def tiles(n: int) -> list[slice]:
+    """The n rows of a block in ranges that are worked on one after the other."""
+    return [slice(start, min(start + TILE_ROWS, n)) for start in range(0, n, TILE_ROWS)]
 
 
 def add_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:

@@ -99,13 +99,30 @@ def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Genera
             wait(pending)
 
 
+def read_ahead(reads: Iterator[Callable[[], T]], ahead: int) -> Generator[Callable[[], T], None, None]:
+    """The same calls, made one after the other in a thread of their own, up to so many before their turn."""
+    pending = deque[Future[T]]()
+    try:
+        for read in reads:
+            pending.append(_reader(os.getpid()).submit(read))
+            if len(pending) > ahead:
+                yield pending.popleft().result
+        while pending:
+            yield pending.popleft().result
+    finally:
+        for future in pending:
+            future.cancel()
+        wait(pending)
+
+
 def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
     """f(rows) for ranges of the p rows of thin matrices, on as many threads as BLAS has; results in order.
 
     Ranges fit into a cache: what is done to one costs little more than reading it once.
     """
     ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
-    threads = min(blas_threads(), len(ranges))
+    # Asking takes as long as a small task.
+    threads = 1 if len(ranges) == 1 else min(blas_threads(), len(ranges))
     with blas_limit(1) as alone:
         if not alone or threads <= 1:
             return [f(rows) for rows in ranges]
@@ -126,6 +143,11 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
 def workers(threads: int) -> ThreadPoolExecutor:
     """The threads of this process: starting new ones for every pass would take a tenth of a small one."""
     return _workers(threads, os.getpid())
+
+
+@cache
+def _reader(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="appgrad-reader")
 
 
 @cache

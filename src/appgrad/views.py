@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 
-from .threads import blas_threads, ordered_map
+from .threads import blas_threads, ordered_map, read_ahead
 
 Array = npt.NDArray[Any]
 Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
@@ -29,6 +29,8 @@ SPARSE_BLOCK = 10**5
 # Rows of files are read in runs of so many bytes, and shuffled so many runs at a time: sorted rows must not
 # bias a minibatch, and single rows take as long to read as a run.
 RUN_BYTES, RUNS = 2**20, 64
+# The least that is read of a mapped file.
+PAGE = 4096
 # Column index and value of one stored entry of a sparse block.
 ENTRY_BYTES = 12
 
@@ -217,6 +219,7 @@ class ArrayViews(BaseViews):
         self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
         self.sparse = sp.issparse(x) and sp.issparse(y)
+        self.stored = any(_is_stored(m) for m in (x, y))
         self.threads = blas_threads() if threads is None else threads
         self.block_rows = self._block_rows()
 
@@ -255,9 +258,15 @@ class ArrayViews(BaseViews):
         """Blocks to be cut and converted."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         self._require_unchanged()
-        for start in range(0, self.n_samples, self.block_rows):
-            stop = min(start + self.block_rows, self.n_samples)
-            yield Part(stop - start, partial(self._block, start, stop, dtype))
+        starts = range(0, self.n_samples, self.block_rows)
+        rows = [min(self.block_rows, self.n_samples - start) for start in starts]
+        makes: Generator[Callable[[], Block], None, None] = (
+            partial(self._block, start, start + r, dtype) for start, r in zip(starts, rows, strict=True)
+        )
+        if self.stored and len(rows) > 1:
+            makes = read_ahead((partial(_read, make) for make in makes), self.threads)
+        with closing(makes):
+            yield from map(Part, rows, makes)
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
@@ -271,7 +280,7 @@ class ArrayViews(BaseViews):
     def order(self, rng: np.random.Generator) -> Array:
         """All rows in random order; of files, runs of rows at random, shuffled many runs at a time."""
         n, m = self.n_samples, (self.x, self.y)
-        if not any(isinstance(z, np.memmap) or not (sp.issparse(z) or isinstance(z, np.ndarray)) for z in m):
+        if not self.stored:
             return super().order(rng)
         row_bytes = sum(z.shape[1] * z.dtype.itemsize for z in m)
         run = max(1, RUN_BYTES // row_bytes)
@@ -298,6 +307,16 @@ class ArrayViews(BaseViews):
             threads=self.threads,
             stamps=self.stamps,
         )
+
+
+def _read(make: Callable[[], Block]) -> Block:
+    """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
+    block = make()
+    for z in block[1:]:
+        if isinstance(z, np.memmap):
+            rows, columns = (max(1, PAGE // step) for step in z.strides)
+            z[::rows, ::columns].max(initial=0)
+    return block
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
@@ -412,6 +431,11 @@ def canonical_csr(m: Any) -> Any:
 
 def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
+
+
+def _is_stored(m: Matrix) -> bool:
+    """Whether rows come from a file each time they are asked for."""
+    return isinstance(m, np.memmap) or not (sp.issparse(m) or isinstance(m, np.ndarray))
 
 
 def _same(block: Block) -> Block:
