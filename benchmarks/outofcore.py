@@ -71,30 +71,27 @@ def read(folder: Path, disk: bool) -> float:
 def limited(folder: Path, solver: str, disk: bool) -> None:
     """In a process of its own: fit within the limit, and print what it took."""
     from appgrad import CCA, open_views
-    from appgrad.solve import Progress
+    from appgrad.views import CountedViews
 
     data = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line)
     limit = int(data.split()[1]) * 1024 + 10**9
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     views = open_views(folder / "x.npy", folder / "y.npy")
 
-    evicted = 0
+    class FromDisk(CountedViews):
+        """Views whose files are put out of the page cache before every pass."""
 
-    def between_passes(progress: Progress) -> None:
-        nonlocal evicted
-        if disk and progress.passes >= evicted + 1:
+        def parts(self, dtype=None):
             evict(folder, views.x, views.y)
-            evicted = int(progress.passes)
+            return super().parts(dtype)
 
-    if disk:
-        evict(folder)
-    model = CCA(10, random_state=0, solver=solver, callback=between_passes, **BUDGETS[solver])
+    model = CCA(10, random_state=0, solver=solver, **BUDGETS[solver])
     found: dict = {}
 
     def fit() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found["seconds"] = seconds(lambda: model.fit(views))
+            found["seconds"] = seconds(lambda: model.fit(FromDisk(views) if disk else views))
 
     found["memory"] = peak_extra_memory(fit)
     found |= {"passes": model.n_passes_, "tcc": float(model.canonical_correlations_.sum())}

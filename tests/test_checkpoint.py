@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
 from appgrad import CCA, load
 from appgrad.datasets import planted
+from appgrad.solvers.stochastic import Stochastic
 from helpers import sparse_counts
 
 SOLVERS = {
@@ -97,7 +100,7 @@ def test_a_larger_budget_goes_further(tmp_path):
         ({"ridge": 0.5}, 1.0, "ridge was 'auto', and is 0.5"),
         ({"n_components": 1}, 1.0, "n_components was 2, and is 1"),
         ({"random_state": 3}, 1.0, "random_state was 0, and is 3"),
-        ({}, 2.0, "values was '"),
+        ({}, 2.0, "its rows had other values"),
     ],
 )
 def test_another_run_is_refused(params, scale, message, tmp_path):
@@ -164,18 +167,18 @@ context = multiprocessing.get_context("forkserver")
 
 def child(path, out, limit=None):
     """A slow run that writes its result in the end."""
-    import warnings
-
-    warnings.simplefilter("ignore")
     if limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         found = model("lobpcg", path, callback=lambda progress: time.sleep(0.005)).fit(*problem())
-        np.save(out, found.x_weights_)
-    except OSError as error:
-        with open(f"{out}.txt", "w") as file:
-            file.write(str(error))
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with open(f"{out}.txt", "w") as file:
+        file.write("; ".join(str(warning.message) for warning in caught))
+    np.save(out, found.x_weights_)
 
 
 def started(*args):
@@ -206,16 +209,65 @@ def test_killed_at_twenty_moments(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
+    """And the run goes on without: it is not to be lost to its own safety net."""
     path, out = tmp_path / "run.ckpt", tmp_path / "out.npy"
     stopped_at(3, "lobpcg", path, problem())
-    before = path.read_bytes()
+    before, whole = path.read_bytes(), model("lobpcg").fit(*problem()).x_weights_
     process = started(path, out, 2000)
     process.join(60)
-    assert "File too large" in (tmp_path / "out.npy.txt").read_text()
+    assert "run.ckpt cannot be written: [Errno 27] File too large" in (tmp_path / "out.npy.txt").read_text()
+    np.testing.assert_array_equal(np.load(out), whole)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir() if "ckpt" in p.name] == ["run.ckpt"]
     started(path, out).join(60)
-    np.testing.assert_array_equal(np.load(out), model("lobpcg").fit(*problem()).x_weights_)
+    np.testing.assert_array_equal(np.load(out), whole)
+
+
+def test_time_goes_on_after_a_stop(tmp_path, monkeypatch):
+    """Steps decay over max_seconds as if nothing had happened."""
+    data, path, shares, step = problem(), tmp_path / "run.ckpt", [], Stochastic.step
+
+    def noted(self, state, batch):
+        shares.append(batch.share)
+        return step(self, state, batch)
+
+    def slow(progress):
+        time.sleep(0.02)
+        if progress.iteration == 20:
+            raise StoppedError
+
+    monkeypatch.setattr(Stochastic, "step", noted)
+    with pytest.raises(StoppedError):
+        model("stochastic", path, max_seconds=1.5, max_passes=None, callback=slow).fit(*data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model("stochastic", path, max_seconds=1.5, max_passes=None).fit(*data)
+    assert shares[18] > 0.2
+    assert np.all(np.diff(shares) >= 0)
+
+
+def test_a_larger_budget_that_needs_no_iterations_resumes_nothing(tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    with config_context(working_memory=0.01), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = CCA(2, checkpoint=(path, 0), random_state=0, max_iter=3).fit(*data)
+        assert first.solver_ == "lobpcg"
+    again = CCA(2, checkpoint=(path, 0), random_state=0).fit(*data)
+    assert (again.solver_, again.resumed_from_iteration_) == ("exact", 0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_time_left_is_told():
+    """Of steps whose number is known, and of residuals on their way; not of iterations nobody asked for."""
+    data, seen = problem(), []
+    CCA(2, solver="lobpcg", tol=1e-9, random_state=0, callback=lambda p: seen.append(p.left)).fit(*data)
+    assert seen[:4] == [None] * 4
+    assert 0 <= seen[6] < 60
+    seen.clear()
+    model("stochastic", max_passes=2, callback=lambda p: seen.append(p.left)).fit(*data)
+    assert seen[0] is None
+    assert seen[-1] == 0
+    assert all(0 <= left < 60 for left in seen[1:])
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):

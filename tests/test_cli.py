@@ -318,3 +318,14 @@ def test_demo(tmp_path, run):
     for words in ("training", "held out", "solver", "time", "figures/digits.png"):
         assert words in text
     assert (tmp_path / "figures" / "digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_input_is_overwritten(folder, run):
+    """Nor one of a pattern or folder."""
+    text = "1 0:1 1:2\n1 0:3\n1 1:1\n1 0:2 1:2\n"
+    (folder / "a.svm").write_text(text)
+    np.save(folder / "four.npy", np.arange(4.0))
+    for source in ("*.svm", "a.svm", "a.svm::columns=0-1"):
+        said = run("fit", source, "four.npy", "-k", "1", "--holdout", "0", "-o", "a.svm", code=1, cwd=folder)
+        assert said == "error: a.svm is an input: it would be overwritten\n"
+    assert (folder / "a.svm").read_text() == text

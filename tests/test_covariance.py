@@ -38,6 +38,11 @@ def test_operator_against_the_textbook(kind, backend, scale, rng, tmp_path):
             np.testing.assert_allclose(found, expected, **tight)
         for found, expected in zip(cov.squares(A, B), (Sx @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, **tight)
+        if isinstance(cov, Covariance):
+            B3, P, Q = rng.standard_normal((Y.shape[1], 3)), *rng.standard_normal((2, 3, 3))
+            gx, gy = cov.gradients(A, B3, P, Q)
+            np.testing.assert_allclose(gx, Sx @ A - Sxy @ B3 @ Q, **tight)
+            np.testing.assert_allclose(gy, Sy @ B3 - Sxy.T @ A @ P, **tight)
         grams = A.T @ Sx @ A, A.T @ Sxy @ B, B.T @ Sy @ B
         for found, expected in zip(cov.grams(A, B), grams, strict=True):
             np.testing.assert_allclose(found, expected, **tight)

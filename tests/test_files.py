@@ -10,6 +10,7 @@ from sklearn import config_context
 from appgrad import CCA, open_views
 from appgrad.datasets import planted
 from appgrad.files import read_table
+from appgrad.stored_files import StoredRows
 from helpers import write
 from naive import dense
 
@@ -451,3 +452,102 @@ def test_every_solver_on_every_kind_of_file(solver, kind, tmp_path):
     np.testing.assert_allclose(
         found.canonical_correlations_, best, atol=0.05 if solver == "stochastic" else 1e-4
     )
+
+
+def test_zarr_that_changes_is_noticed(rng, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    write(".zarr", tmp_path / "x.zarr", rng.standard_normal((300, 5)))
+    np.save(tmp_path / "y.npy", rng.standard_normal((300, 4)))
+    views = open_views(tmp_path / "x.zarr", tmp_path / "y.npy")
+
+    def change(progress):
+        if progress.iteration == 2:
+            store = zarr.open(tmp_path / "x.zarr", mode="r+")
+            array = store if isinstance(store, zarr.Array) else next(iter(dict(store.members()).values()))
+            array[:] = 0.0
+
+    with pytest.raises(ValueError, match=r"x\.zarr has changed since it was opened"):
+        CCA(2, solver="lobpcg", tol=0, max_iter=5, random_state=0, callback=change).fit(views)
+
+
+def test_a_file_written_to_while_it_is_parsed(tmp_path, monkeypatch):
+    import appgrad.text_files
+
+    np.savetxt(tmp_path / "x.csv", np.eye(4), delimiter=",")
+    real = np.loadtxt
+
+    def slow(*args, **kwargs):
+        os.utime(tmp_path / "x.csv", ns=(1, 1))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(appgrad.text_files.np, "loadtxt", slow)
+    with pytest.raises(ValueError, match="was written to while it was read"):
+        open_views(tmp_path / "x.csv", tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("x.csv", "a,b\n1,2\n\n3,4\n"), ("x.csv", '1\n""\n2\n'), ("x.svm", "1 1:2\n\n1 2:3\n")]
+)
+def test_empty_lines_would_shift_the_rows_that_follow(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=r"line [23] .*is empty: rows that follow"):
+        open_views(tmp_path / name, tmp_path / name)
+    (tmp_path / name).write_text(text.replace("\n\n", "\n").replace('""\n', "") + "\n\n")
+    assert open_views(tmp_path / name, tmp_path / name).n_samples == 2
+
+
+def test_a_csv_that_begins_with_an_empty_line(tmp_path):
+    (tmp_path / "x.csv").write_text("\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match="its first line is empty"):
+        open_views(tmp_path / "x.csv", tmp_path / "x.csv")
+
+
+def test_parquet_parts_of_different_precision(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    values = [np.array([1.0, 2.0], np.float32), np.array([16777217.0, 1e300])]
+    for i, part in enumerate(values):
+        pq.write_table(pa.table({"a": part}), tmp_path / f"p{i}.parquet")
+    views = open_views(tmp_path, tmp_path)
+    assert views.x[2, 0] == 16777217.0
+    assert views.x[3, 0] == 1e300
+
+
+def test_columns_of_svmlight_that_a_file_does_not_have_are_zero(tmp_path):
+    (tmp_path / "x.svm").write_text("1 1:2 3:1\n1 2:3\n")
+    views = open_views(f"{tmp_path / 'x.svm'}::columns=1-2", f"{tmp_path / 'x.svm'}::columns=3-6")
+    np.testing.assert_array_equal(views.y.toarray(), [[1, 0, 0, 0], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("index", [10**9 * 3, 10**25, 2 * 10**9])
+def test_an_svmlight_index_that_cannot_be_meant(index, tmp_path):
+    (tmp_path / "x.svm").write_text(f"1 1:2\n1 {index}:3\n")
+    with pytest.raises(ValueError, match=r"line 2 of .*x\.svm is not|is an index wrong"):
+        open_views(tmp_path / "x.svm", tmp_path / "x.svm")
+
+
+def test_chosen_columns_of_svmlight_stay_on_disk(rng, tmp_path):
+    lines = [f"1 {' '.join(f'{j}:{v:.6f}' for j, v in enumerate(row))}" for row in rng.random((2000, 8))]
+    (tmp_path / "x.svm").write_text("\n".join(lines))
+    with config_context(working_memory=0.05):
+        views = open_views(f"{tmp_path / 'x.svm'}::columns=0-4", f"{tmp_path / 'x.svm'}::columns=5-7")
+        assert isinstance(views.x.data, np.memmap)
+        assert views.stored
+        order = views.order(rng)
+        np.testing.assert_array_equal(np.sort(order), np.arange(2000))
+        found = CCA(2, solver="lobpcg", random_state=0).fit(views)
+    expected = CCA(2).fit(views.x.toarray(), views.y.toarray())
+    np.testing.assert_allclose(found.canonical_correlations_, expected.canonical_correlations_, atol=1e-6)
+
+
+def test_scattered_rows_are_read_a_few_at_a_time():
+    asked = []
+
+    def read(start, stop):
+        asked.append(stop - start)
+        return np.zeros((stop - start, 1000))
+
+    rows = StoredRows((10**6, 1000), np.float64, read)
+    assert rows[np.arange(0, 10**6, 250)].shape == (4000, 1000)
+    assert max(asked) * 8000 <= 2**23

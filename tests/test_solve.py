@@ -153,25 +153,27 @@ def test_data_that_end_end_the_run(problem):
 
 
 @pytest.mark.parametrize(
-    ("limits", "steps", "residuals", "left"),
+    ("limits", "residuals", "left"),
     [
-        (Limits(), None, [1.0] * 9, None),
-        (Limits(seconds=100), None, [1.0], 90),
-        (Limits(iterations=40), None, [1.0], 30),
-        (Limits(passes=4), None, [1.0], 10),
-        (Limits(passes=1), None, [1.0], 0),
-        (Limits(flops=3000, seconds=100), None, [1.0], 20),
-        (Limits(), 15, [1.0], 5),
+        (Limits(), [1.0] * 9, None),
+        (Limits(iterations=40), [1.0], None),  # one iteration, and its set-up, say nothing
+        (Limits(seconds=100), [1.0], 90),
+        # An iteration takes a second, a pass five, and a thousand operations ten.
+        (Limits(iterations=40), [1.0] * 3, 30),
+        (Limits(passes=4), [1.0] * 3, 10),
+        (Limits(passes=1), [1.0] * 3, 0),
+        (Limits(flops=3000, seconds=100), [1.0] * 3, 20),
         # A tenth in 4 seconds: 1e-4 after 16, of which 8 are behind.
-        (Limits(), None, [1e-2 * 10 ** (2 - s / 4) for s in range(9)], 8),
-        (Limits(), None, [1e-2, 1e-1, 1.0, 1.0, 1.0], None),
-        (Limits(), None, [np.inf] * 9, None),
+        (Limits(), [10 ** (-s / 4) for s in range(9)], 8),
+        (Limits(), [1e-2, 1e-1, 1.0, 1.0, 1.0], None),
+        (Limits(), [np.inf] * 9, None),
     ],
 )
-def test_seconds_left(limits, steps, residuals, left):
-    trail = [(10.0 - len(residuals) + i, r) for i, r in enumerate(residuals, 1)]
-    found = _left(Limits(10, 2.0, 10.0, 1000.0), limits, steps, trail, 1e-4)
-    assert found == (None if left is None else pytest.approx(left))
+def test_seconds_left(limits, residuals, left):
+    """After ten iterations in ten seconds."""
+    at = range(11 - len(residuals), 11)
+    trail = [(Limits(i, i / 5, float(i), 100.0 * i), r) for i, r in zip(at, residuals, strict=True)]
+    assert _left(trail, limits, 1e-4) == (None if left is None else pytest.approx(left))
 
 
 def test_a_numpy_true_stops_too(problem):

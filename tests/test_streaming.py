@@ -86,6 +86,18 @@ def test_from_covariance_is_fit(data):
     assert_same(more, CCA(3, ridge=0.05).fit(np.r_[X, X[:100]], np.r_[Y, Y[:100]]), atol=1e-7)
 
 
+def test_from_covariance_without_centring(data):
+    X, Y = data[0] - 999, data[1] + 1
+    S = np.cov(np.hstack([X, Y]).T, bias=True)
+    parts = S[:9, :9], S[9:, 9:], S[:9, 9:], X.mean(axis=0), Y.mean(axis=0)
+    model = CCA.from_covariance(600, *parts, n_components=3, center=False)
+    assert_same(model, CCA(3, center=False).fit(X, Y), atol=1e-8)
+    with pytest.raises(ValueError, match="center=True and the other has not"):
+        model.merge(CCA(3).partial_fit(X, Y))
+    with pytest.raises(ValueError, match="merged with itself"):
+        model.merge(model)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -95,6 +107,10 @@ def test_from_covariance_is_fit(data):
         ({"Sy": -np.eye(2)}, "Sy has negative variances"),
         ({"Sx": np.full((3, 3), np.nan)}, "Sx holds values that are not finite"),
         ({"mean_y": np.zeros(3)}, r"mean_y has shape \(3,\), expected \(2,\)"),
+        ({"n": np.inf}, "n must be a number of rows above 0"),
+        ({"Sx": np.zeros((0, 0))}, "a column at least"),
+        ({"Sxy": np.full((3, 2), 0.9)}, "cannot be of the same rows"),
+        ({"solver": "lobpcg"}, "needs rows"),
     ],
 )
 def test_from_covariance_refuses_what_does_not_fit(change, message):
@@ -203,23 +219,134 @@ def test_models_of_streams_are_pickled_cloned_and_saved(data, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
-@pytest.mark.parametrize("rows", [200, 2500, 11500])
+@pytest.mark.parametrize("rows", [1, 200, 2500, 18500])
 @pytest.mark.parametrize("memory", [1024, 0.05])
 def test_a_stream_goes_on_from_a_file(memory, rows, kind, long, tmp_path):
-    """After a few rows that wait, before the first step and later: as if it had never been put away."""
-    X, Y = (kind(m[:15000]) for m in long)
+    """Before there is a solution, before the first step, in the second horizon: as if never put away."""
+    X, Y = (kind(m[:20000].astype(np.float32)) for m in long)
     with config_context(working_memory=memory):
-        model, whole = CCA(3, random_state=0), CCA(3, random_state=0)
+        model, whole = (CCA(3, random_state=0, step_size=0.5, ridge=0.01) for _ in range(2))
         model.partial_fit(X[:rows], Y[:rows])
         whole.partial_fit(X[:rows], Y[:rows])
+        model.set_params(n_components=2)  # of use to the next fit
         model.save(tmp_path / "m.cca")
         model = load(tmp_path / "m.cca")
-        assert_same(model, whole, atol=0)
+        if rows > 1:
+            assert_same(model, whole, atol=0)
         for part in (slice(rows, rows + 7), slice(rows + 7, None)):
             model.partial_fit(X[part], Y[part])
             whole.partial_fit(X[part], Y[part])
-        assert model.n_samples_ == 15000
+            if rows > 1:
+                assert_same(model, whole, atol=0)
+        assert model.n_samples_ == 20000
+        assert model.n_iter_ == whole.n_iter_
+        assert model.x_weights_.dtype == np.float32
         assert_same(model, whole, atol=0)
+
+
+@pytest.mark.parametrize("order", [(np.array, sp.csr_array), (sp.csr_array, np.array)])
+@pytest.mark.parametrize("memory", [1024, 0.05])
+def test_dense_and_sparse_rows_in_one_stream(memory, order, long):
+    X, Y = (m[:8000] for m in long)
+    parts = [slice(0, 5), slice(5, 3000), slice(3000, 3004), slice(3004, 8000)]
+    with config_context(working_memory=memory):
+        mixed, plain = CCA(3, random_state=0), CCA(3, random_state=0)
+        for i, rows in enumerate(parts):
+            mixed.partial_fit(order[i % 2](X[rows]), order[(i + 1) % 2](Y[rows]))
+            plain.partial_fit(X[rows], Y[rows])
+        assert_same(mixed, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [1e200, -1e160])
+def test_values_too_large_to_be_squared_change_nothing(value, data):
+    X, Y = data
+    model = streamed(X, Y, [slice(0, 300)])
+    with pytest.raises(ValueError, match="too large to be squared"):
+        model.partial_fit(np.full((1, 9), value), Y[:1])
+    assert_same(model.partial_fit(X[300:], Y[300:]), CCA(3).fit(X, Y))
+
+
+def test_an_interrupt_counts_no_row_twice(data, monkeypatch):
+    import appgrad.accumulators
+
+    X, Y = data
+    model, real = streamed(X, Y, [slice(0, 300)]), appgrad.accumulators.second_moments
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(appgrad.accumulators, "second_moments", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[300:], Y[300:])
+    monkeypatch.setattr(appgrad.accumulators, "second_moments", real)
+    assert_same(model.partial_fit(X[300:], Y[300:]), CCA(3).fit(X, Y))
+
+
+def test_correlations_of_a_wide_stream_are_not_those_of_its_steps(rng):
+    """Rows that steps were taken on flatter them: noise has no correlation."""
+    X, Y = rng.standard_normal((6000, 700)), rng.standard_normal((6000, 600))
+    with config_context(working_memory=1):
+        model = CCA(3, random_state=0).fit_stream(pairs(X, Y, 500))
+    assert model.solver_ == "stochastic"
+    assert model.canonical_correlations_.max() < 0.1
+    assert model.training_correlations_.max() > 0.2
+
+
+def test_the_last_rows_are_used(long):
+    X, Y = long
+    with config_context(working_memory=0.05):
+        model = CCA(3, random_state=0).fit_stream(pairs(X[:9000], Y[:9000], 500))
+        # All but the rest of a minibatch.
+        assert model.n_iter_[0] == 45
+
+        def broken():
+            yield from pairs(X[:9000], Y[:9000], 500)
+            raise OSError
+
+        again = CCA(3, random_state=0)
+        with pytest.raises(OSError):
+            again.fit_stream(broken())
+        assert_same(again, model, atol=0)
+
+
+def test_a_short_first_stream_does_not_make_short_steps(long):
+    X, Y = long
+    with config_context(working_memory=0.05), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = CCA(3, random_state=0).fit_stream(pairs(X[:20], Y[:20], 20))
+        model.partial_fit(X[20:10000], Y[20:10000])
+    # Of 200 rows, except for the last portion and what waits for the next one.
+    assert model.n_iter_[0] == 30
+
+
+@pytest.mark.parametrize("normaliser", ["batch", 300])
+def test_the_normaliser_asked_for(normaliser, long):
+    X, Y = (m[:6000] for m in long)
+    with config_context(working_memory=0.05):
+        asked = CCA(3, random_state=0, normaliser=normaliser).fit_stream(pairs(X, Y, 500))
+        auto = CCA(3, random_state=0).fit_stream(pairs(X, Y, 500))
+    assert not np.array_equal(asked.x_weights_, auto.x_weights_)
+
+
+def test_budgets_are_not_of_streams(data):
+    with pytest.warns(UserWarning, match=r"budgets \(iterations\) are for fit"):
+        CCA(2, max_iter=3).partial_fit(*data)
+
+
+@pytest.mark.parametrize("size", [1, 100, 20000])
+def test_rows_are_forgotten_within_a_batch(size, rng):
+    """The second half of the rows is noise."""
+    X, Y = rng.standard_normal((20000, 3)), rng.standard_normal((20000, 3))
+    Y[:10000] = X[:10000] + 0.1 * Y[:10000]
+    model = CCA(1, forget=300).fit_stream(pairs(X, Y, size))
+    assert model.canonical_correlations_[0] < 0.25
+
+
+def test_few_rows_that_count_are_too_few(rng):
+    batches = ((rng.standard_normal((1, 6)), rng.standard_normal((1, 4))) for _ in range(200))
+    model = CCA(2, forget=1).fit_stream(batches)
+    with pytest.warns(OverfitWarning):
+        _ = model.canonical_correlations_
 
 
 @pytest.mark.parametrize("memory", [1024, 0.05])
@@ -334,6 +461,8 @@ def test_what_batches_may_be(data):
     assert_same(CCA(3).fit_stream(odd), CCA(3).fit(X, Y))
     with pytest.raises(ValueError, match="batch 2: X has 5 features, but CCA is expecting 9"):
         CCA(3).fit_stream([(X, Y), (X[:, :5], Y)])
+    with pytest.raises(ValueError, match="batch 2: "):
+        CCA(3).fit_stream([(X, Y), (X[:0], Y[:5])])
     with pytest.raises(ValueError, match=r"batch 1 is ndarray, not a pair"):
         CCA(3).fit_stream([X])
 
@@ -355,18 +484,20 @@ def test_what_is_said_of_a_stream_under_way(long, caplog):
     X, Y = long
     seen = []
     with config_context(working_memory=0.05), caplog.at_level("INFO", "appgrad"):
-        slow = lambda progress: seen.append(progress) or time.sleep(0.2)  # noqa: E731
+        slow = lambda progress: seen.append(progress) or time.sleep(0.3)  # noqa: E731
         CCA(3, random_state=0, callback=slow, verbose=1).fit_stream(pairs(X[:5000], Y[:5000], 500))
     assert [p.rows for p in seen] == list(range(500, 5001, 500))
     assert np.isnan(seen[0].tcc)
     assert 0.5 < seen[-1].tcc <= 3
-    assert re.search(r"[0-9]+ rows/s, [0-9.]+ s: captured correlation [0-9.]+", caplog.messages[-1])
+    under_way = r"[0-9]+ rows, [0-9]+ rows/s, [0-9.]+ s: captured correlation [0-9.]+"
+    assert any(re.search(under_way, message) for message in caplog.messages)
+    assert re.match(r"the stream ended after 5000 rows and [0-9.]+ s", caplog.messages[-1])
 
 
 def test_a_callback_ends_a_stream(data):
     X, Y = data
     seen = []
-    model = CCA(3, callback=lambda progress: seen.append(progress.iteration) or len(seen) == 4)
+    model = CCA(3, callback=lambda progress: seen.append(progress.iteration) or np.bool_(len(seen) == 4))
     model.fit_stream(pairs(X, Y, 50))
     assert seen == [1, 2, 3, 4]
     assert_same(model, CCA(3).fit(X[:200], Y[:200]))
@@ -375,7 +506,7 @@ def test_a_callback_ends_a_stream(data):
 def test_what_does_not_stream(data):
     X, Y = data
     assert not hasattr(CCA(2, solver="lobpcg"), "partial_fit")
-    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'"):
+    with pytest.raises(AttributeError, match="solver='lobpcg' needs all rows at a time: for streams use"):
         CCA(2, solver="lobpcg").partial_fit(X, Y)
     with pytest.raises(ValueError, match="forget is for streams"):
         CCA(2, forget=100).fit(X, Y)

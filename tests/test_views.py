@@ -1,5 +1,6 @@
 import multiprocessing
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -321,3 +322,58 @@ def test_a_block_that_cannot_be_read(tmp_path):
     with pytest.raises(OSError, match="the disk is gone"):
         views.sum(lambda block: (block.x.sum(axis=0),))
     assert sum(block.x.shape[0] for block in views.take(np.arange(50)).blocks()) == 50
+    assert not [t for t in threading.enumerate() if "reader" in t.name and t.is_alive() and stuck(t)]
+
+
+def stuck(thread):
+    thread.join(5)
+    return thread.is_alive()
+
+
+def test_no_more_is_read_than_is_needed_next():
+    """Two blocks are worked on, one waits for them, and one is read meanwhile."""
+    reads, most = [], []
+
+    def read(start, stop):
+        reads.append(start)
+        return np.zeros((stop - start, 2))
+
+    views = ArrayViews(StoredRows((1000, 2), np.float64, read), np.zeros((1000, 1)), threads=2)
+    views.block_rows = 10
+    done = []
+
+    def work(block):
+        time.sleep(0.002)
+        most.append(len(reads) - len(done))
+        done.append(1)
+        return 1
+
+    assert views.reduce(work, lambda a, b: a + b) == 100
+    assert max(most) <= 6
+
+
+def test_a_suspended_reader_that_is_dropped_elsewhere():
+    """Even in the thread that reads: nothing waits for itself."""
+    box = []
+
+    def read(start, stop):
+        box.clear()
+        return np.zeros((stop - start, 2))
+
+    views = ArrayViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
+    views.block_rows = 10
+    for _ in range(5):
+        blocks = views.blocks()
+        next(blocks)
+        box.append(blocks)
+        del blocks
+        assert views.sum(lambda block: (block.x.sum(axis=0),))[0].shape == (2,)
+
+
+def test_one_column_larger_than_a_block(tmp_path):
+    x = np.random.default_rng(0).standard_normal(5000)
+    np.save(tmp_path / "x.npy", x)
+    with config_context(working_memory=0.01):
+        views = open_views(tmp_path / "x.npy", tmp_path / "x.npy")
+        assert views.block_rows < 5000
+        np.testing.assert_allclose(views.sum(lambda b: (b.x.sum(axis=0),))[0], x.sum())

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .costs import matrices_needed
-from .minibatches import Buffer, shuffled
+from .minibatches import Buffer, shuffled, sliced
 from .moments import SecondMoments, moments, second_moments
-from .options import Options, width_of
+from .options import Options
 from .preconditioners import warm_up_rows
-from .sampling import buffer_for, estimated, solver_for
+from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
 from .solve import Problem, Report, Solution
 from .solvers.exact import by_covariances, exact
 from .solvers.stochastic import AT_HALF, State, Stochastic, forgotten
 from .threads import budget
-from .views import ArrayViews, Views, gathered
+from .views import Array, ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first is so many portions of rows; a result replaces that of the last horizon at this share of the new one.
 FIRST, SETTLED = 8, 0.75
+# Variances in units of the columns' own that are below zero by more than covariances in single precision are.
+NEGATIVE = 1e-5
 # Solvers that can do without all rows at a time.
 STREAMING = ("auto", "exact", "stochastic")
-UNMERGEABLE = "only models that keep second moments can be merged, and theirs would not fit into the budget"
+UNMERGEABLE = "only models that keep second moments can be merged: steps of stochastic AppGrad have no sum"
+ASKED = "asked for"
 
 
 class Statistics:
@@ -34,16 +38,17 @@ class Statistics:
     """
 
     solver, steps = "exact", 1
-    reason = "rows were added to second moments, which fit into the budget"
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
-        self.problem, self.forget, self.rng = problem, options.forget, rng
+        self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
+        within = "rows were added to second moments, which fit into the budget"
+        self.reason = within if options.solver == "auto" else ASKED
         self.second: SecondMoments | None = None
         self.waiting: list[ArrayViews] = []
         self.single = True
 
     def snapshot(self) -> tuple[Any, ...]:
-        """All that is needed to go on, but the generator."""
+        """All that is needed to go on, but problem, options and generator."""
         return self.second, _matrices(self.waiting), self.single
 
     def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
@@ -54,6 +59,8 @@ class Statistics:
             parts, p = self.second, p1 + p2
             if (parts.mean.shape, parts.scatter.shape) != ((p,), (p, p)):
                 raise ValueError("sums of other columns")
+            if not (0 < parts.n < np.inf and np.all(np.isfinite(parts.scatter))):
+                raise ValueError("sums that are not finite")
 
     @property
     def tcc(self) -> float:
@@ -66,23 +73,37 @@ class Statistics:
         return np.dtype(np.float32 if self.single else np.float64)
 
     def add(self, rows: ArrayViews) -> None:
-        """More rows, all finite."""
-        self.waiting.append(rows)
+        """More rows, all finite; nothing is changed before all is computed."""
+        second, waiting = self.second, self.waiting
+        enough, size = rows.n_features_x + rows.n_features_y, rows.n_samples
+        if self.forget is not None:
+            # Rows that are added together are forgotten together.
+            size = 1 + int(self.forget / 10)
+            enough = min(enough, size)
+        for start in range(0, rows.n_samples, size):
+            waiting = [*waiting, sliced(rows, start, start + size)]
+            if sum(part.n_samples for part in waiting) >= enough:
+                second, waiting = self._joined(second, waiting), []
+        self.second, self.waiting = second, waiting
         self.single &= rows.dtype == np.float32
-        count = sum(part.n_samples for part in self.waiting)
-        most = rows.n_features_x + rows.n_features_y
-        if count >= (most if self.forget is None else min(most, 1 + int(self.forget / 10))):
-            self.second, self.waiting = self.total(), []
+
+    @property
+    def rows(self) -> float:
+        """How many rows count, those forgotten less than others."""
+        return self.total().n
 
     def total(self) -> SecondMoments:
         """The second moments of all rows."""
-        if not self.waiting:
-            assert self.second is not None
-            return self.second
-        new = second_moments(gathered(*self.waiting), self.problem.center)
-        if self.second is None:
+        return self._joined(self.second, self.waiting)
+
+    def _joined(self, second: SecondMoments | None, waiting: list[ArrayViews]) -> SecondMoments:
+        if not waiting:
+            assert second is not None
+            return second
+        new = second_moments(gathered(*waiting), self.problem.center)
+        if second is None:
             return new
-        old = self.second._replace(scatter=self.second.scatter.copy())
+        old = second._replace(scatter=second.scatter.copy())
         if self.forget is not None:
             keep = 0.5 ** (new.n / self.forget)
             old = old._replace(n=keep * old.n, scatter=keep * old.scatter)
@@ -92,6 +113,8 @@ class Statistics:
         """The rows of another as well."""
         if isinstance(other, Sketch):
             raise ValueError(UNMERGEABLE)
+        if other.problem.center != self.problem.center:
+            raise ValueError("one of the models has center=True and the other has not: their sums differ")
         total = other.total()
         self.single &= other.single
         if self.second is None and not self.waiting:
@@ -119,10 +142,11 @@ class Sketch:
     """
 
     solver = "stochastic"
-    reason = "second moments would not fit into the budget (scikit-learn's working_memory)"
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
+        beyond = "second moments would not fit into the budget (scikit-learn's working_memory)"
+        self.reason = beyond if options.solver == "auto" else ASKED
         self.waiting: list[ArrayViews] = []
         self.buffer: Buffer | None = None
         self.stochastic: Stochastic | None = None
@@ -130,23 +154,32 @@ class Sketch:
         self.report: Report | None = None
         self.settled: Report | None = None
         self.used, self.horizon, self.steps = 0, 0, 0
-        self.dtype = np.dtype(np.float64)
+        self.single = True
+        # Correlations of the last rows before steps were taken on them.
+        self.judged: Array | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return np.dtype(np.float32 if self.single else np.float64)
 
     def snapshot(self) -> tuple[Any, ...]:
-        """All that is needed to go on, but the generator."""
+        """All that is needed to go on, but problem, options and generator."""
         b, s = self.buffer, self.stochastic
         return (
             _matrices(self.waiting),
             b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
             s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
             *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
+            *(self.single, self.judged),
         )
 
     def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
         """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
         waiting, buffer, solver, *rest = snapshot
         self.waiting = _views(waiting, p1, p2)
-        self.state, self.report, self.settled, self.used, self.horizon, self.steps = rest
+        self.state, self.report, self.settled, self.used, self.horizon, self.steps = rest[:6]
+        self.single, self.judged = rest[6:]
         if buffer is not None:
             rows, size, normaliser, portion, position, found, peaks = buffer
             self.buffer = buffer_for(self.problem, size, normaliser, portion)
@@ -162,15 +195,28 @@ class Sketch:
 
     def add(self, rows: ArrayViews) -> None:
         """More rows, all finite, and as many steps as they allow."""
-        self.waiting.append(rows)
-        if sum(part.n_samples for part in self.waiting) >= self._portion():
-            self._draw()
-        self._step(ahead=True)
+        self.single &= rows.dtype == np.float32
+        self.judged = None
+        portion = self._portion(rows)
+        # A portion at a time is shuffled, and forgotten.
+        for start in range(0, rows.n_samples, portion):
+            self.waiting.append(sliced(rows, start, start + portion))
+            if sum(part.n_samples for part in self.waiting) >= portion:
+                self._draw(portion)
+            self._step(ahead=True)
+
+    @property
+    def rows(self) -> float:
+        """How many rows count: not known of those that steps were taken on."""
+        return np.inf
 
     def finish(self) -> None:
-        """The steps that were kept back for rows to come."""
-        if self.waiting:
-            self._draw()
+        """The steps that were kept back for rows to come; too few for a first step go on waiting."""
+        if self.waiting and self.buffer is not None:
+            self._draw(self.buffer.portion)
+        if self.buffer is not None and self.report is not None and self.judged is None:
+            # Rows that steps have been taken on flatter them, the more so the wider the data are.
+            self.judged = estimated(self.buffer, self.report, self.problem.n_components).correlations
         self._step(ahead=False)
 
     def solution(self, p1: int) -> Solution:
@@ -179,33 +225,30 @@ class Sketch:
         if report is None or self.buffer is None:
             rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
             return exact(gathered(*rows), self.problem)
-        return estimated(self.buffer, report, self.problem.n_components)
+        found = estimated(self.buffer, report, self.problem.n_components)
+        return found if self.judged is None else found._replace(correlations=self.judged)
 
     def merge(self, other: Statistics | Sketch) -> None:
         """Iterates of two streams have no sum."""
         raise ValueError(UNMERGEABLE)
 
-    def _portion(self) -> int:
-        return max(
-            self.options.batch_size,
-            10 * self._width(self.waiting[0]),
-            warm_up_rows(self.waiting[0], endless=True),
-        )
+    def _portion(self, rows: ArrayViews) -> int:
+        return max(self.options.batch_size, 10 * self._width(rows), warm_up_rows(rows, endless=True))
 
     def _width(self, views: ArrayViews, rows: int = 10**9) -> int:
-        return width_of(self.options, self.problem.n_components, views, rows, sampled=True)
+        return normalised_width(self.options, self.problem.n_components, views, rows)
 
     def _share(self) -> float:
         return self.used / self.horizon if self.horizon else 0.0
 
-    def _draw(self) -> None:
+    def _draw(self, portion: int) -> None:
         """The waiting rows into the buffer, in random order."""
         rows = shuffled(gathered(*self.waiting), self.rng)
-        portion, self.waiting = self._portion(), []
+        self.waiting = []
         found = moments(rows, self.problem.center)
         if self.buffer is None:
-            size = min(self.options.batch_size, max(1, rows.n_samples // 4))
-            self.buffer = buffer_for(self.problem, size, 10 * self._width(rows, rows.n_samples), portion)
+            size, width = self.options.batch_size, self._width(rows, rows.n_samples)
+            self.buffer = buffer_for(self.problem, size, normaliser_rows(self.options, width), portion)
         keep = 1.0 if self.forget is None else 0.5 ** (rows.n_samples / self.forget)
         self.buffer.add(rows, found, keep)
         if self.stochastic is None:
@@ -257,13 +300,16 @@ def _views(matrices: Any, p1: int, p2: int) -> list[ArrayViews]:
 
 
 def from_covariances(
-    n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None
+    center: bool, n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None
 ) -> SecondMoments:
-    """Second moments from covariances divided by n, checked to fit together."""
-    if not n > 0:
+    """Second moments from covariances divided by n, checked to fit together; about zero without `center`."""
+    if not (isinstance(n, Real) and 0 < n < np.inf):
         raise ValueError(f"n must be a number of rows above 0, got {n!r}")
     parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}
-    Sx, Sy = (np.asarray(S, dtype=np.float64) for S in (Sx, Sy))
+    Sx, Sy = (np.atleast_2d(np.asarray(S, dtype=np.float64)) for S in (Sx, Sy))
+    if not (Sx.size and Sy.size):
+        raise ValueError("Sx and Sy must have a column at least")
+    parts |= {"Sx": Sx, "Sy": Sy}
     p1, p2 = len(Sx), len(Sy)
     shapes = {"Sx": (p1, p1), "Sy": (p2, p2), "Sxy": (p1, p2), "mean_x": (p1,), "mean_y": (p2,)}
     for name, shape in shapes.items():
@@ -279,7 +325,15 @@ def from_covariances(
         if np.any(np.diag(S) < 0):
             raise ValueError(f"{name} has negative variances")
     S = np.block([[parts["Sx"], parts["Sxy"]], [parts["Sxy"].T, parts["Sy"]]])
-    return SecondMoments(n, np.concatenate([parts["mean_x"], parts["mean_y"]]), n * S)
+    spread = np.sqrt(np.diag(S))
+    spread[spread == 0] = 1.0
+    scaled = S / spread / spread[:, None]
+    if np.linalg.eigvalsh(scaled)[0] < -NEGATIVE:
+        raise ValueError("Sx, Sy and Sxy cannot be of the same rows: together they have negative variances")
+    mean = np.concatenate([parts["mean_x"], parts["mean_y"]])
+    if center:
+        return SecondMoments(n, mean, n * S)
+    return SecondMoments(n, np.zeros_like(mean), n * (S + np.outer(mean, mean)))
 
 
 def stream_for(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,18 @@ class Checkpoint:
             self.write(progress)
 
     def write(self, progress: Progress) -> None:
-        """Write the state of a run: the old file stays until the new one is whole."""
+        """Write the state of a run: the old file stays until the new one is whole.
+
+        A file that cannot be written is no reason to lose the run: it goes on, with a warning.
+        """
         if progress.saved is None:
             return
         spec, arrays = packed(progress.saved())
         meta = {"library": __version__, "state": spec, "rng": self.rng, **self.facts}
-        persist.write(self.path, arrays, meta, FORMAT)
+        try:
+            persist.write(self.path, arrays, meta, FORMAT)
+        except OSError as error:
+            warnings.warn(f"the checkpoint {self.path} cannot be written: {error}", UserWarning, stacklevel=2)
         self._last = time.perf_counter()
 
     def _read(self) -> None:
@@ -69,13 +76,16 @@ class Checkpoint:
             theirs = meta.get(what, {})
             for name, value in ours.items():
                 if theirs.get(name) != value:
+                    found = f"{name} was {theirs.get(name)!r}, and is {value!r}"
+                    if name == "values":
+                        found = "its rows had other values, or names"
                     raise ValueError(
-                        f"{self.path} is of another run: {name} was {theirs.get(name)!r}, and is "
-                        f"{value!r}; give another file, or remove it"
+                        f"{self.path} is of another run: {found}; give another file, or remove it"
                     )
         try:
             self.saved, self.rng = Saved(*unpacked(meta["state"], arrays)), meta["rng"]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            restored_generator(self.rng)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"{self.path} is damaged ({error!r}): remove it to start anew") from error
 
 
@@ -83,7 +93,7 @@ def _fingerprint(views: Views) -> dict[str, Any]:
     """Shape, precision, names and the values of a few rows."""
     n = views.n_samples
     digest = hashlib.sha256()
-    rows = np.sort(np.random.default_rng(0).permutation(n)[:SAMPLED])
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLED), replace=False))
     sample = gathered(views.take(rows))
     for m in (sample.x, sample.y):
         for part in (m.data, m.indices, m.indptr) if sp.issparse(m) else (m,):

@@ -19,9 +19,10 @@ from .choose import duration
 from .choose import plan as planned
 from .costs import size
 from .estimators import CCA, load
-from .files import open_views, read_table
+from .files import open_views, read_table, source_files
 from .holdout import HeldOut, held_out
 from .metrics import correlations
+from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
 from .terminal import (
@@ -41,13 +42,16 @@ from .version import __version__
 from .views import Array, Views
 
 app = typer.Typer(
-    help="Canonical correlation analysis on files: .npy, .npz (dense or sparse), .csv, .tsv, .parquet.",
+    help="Canonical correlation analysis on files: .npy, .npz, .csv, .tsv, .svm, .parquet, .h5, .zarr.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-SOURCE = "A file, file.npz::array, or file::columns=a,b,10-20."
+SOURCE = (
+    "A .npy, .npz, .csv, .tsv, .svm, .parquet, .h5 or .zarr file, or a folder or pattern of parquet or svm "
+    "files; file::array for one of several, file::columns=a,b,10-20 for some columns."
+)
 XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}")]
 YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by 'appgrad fit -o'.")]
@@ -65,7 +69,7 @@ def main() -> None:
         # The reader, `head` for example, has seen enough. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError) as error:
         say("error: " + (" ".join(str(error).split()) or type(error).__name__), err)
         sys.exit(1)
     except SystemExit as error:
@@ -140,9 +144,12 @@ def fit(
     _require_checkpoint(checkpoint, resume)
     if output is not None:
         _require_output(output, x, y)
+        if checkpoint is not None and checkpoint.resolve() == output.resolve():
+            raise typer.BadParameter("--checkpoint and --output are the same file")
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, progress(not as_json) as watch:
         warnings.simplefilter("always")
+        watch.begin("reading files")
         views = open_views(x, y)
         try:
             model.set_params(callback=watch.step).fit(watch.views("fit", views))
@@ -166,6 +173,8 @@ def fit(
         )
     spent = time.perf_counter() - start
     messages += overfitted(model, tested)
+    if checkpoint is not None and model.solver_ not in ITERATIVE:
+        messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
     if as_json:
         print_json(
             {
@@ -206,8 +215,7 @@ def _require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
 def _require_output(output: Path, *sources: str) -> None:
     """Raise before anything long is computed when the output cannot be written, or is an input."""
     require_writable(output)
-    for source in sources:
-        path = source.partition("::")[0]
+    for path in (str(file) for source in sources for file in source_files(source) or [source]):
         if output.exists() and os.path.exists(path) and output.samefile(path):
             raise ValueError(f"{output} is an input: it would be overwritten")
 

@@ -94,6 +94,23 @@ class Covariance:
         YT = self._finish(YT, total, 1, B.dtype, B if ridge else None, slice(c, None))
         return XT[:, :c], XT[:, c:], YT[:, :c], YT[:, c:]
 
+    def gradients(self, A: Array, B: Array, P: Array, Q: Array) -> tuple[Array, Array]:
+        """Sx A - Sxy B Q and Sy B - Syx A P for c x c matrices P and Q.
+
+        Scores are mixed before they are gathered: half the transposed products, and nothing of p x c x c.
+        """
+        c, every = A.shape[1], slice(None)
+        mix = np.block([[np.eye(c), -P], [-Q, np.eye(c)]])
+        mix_x, mix_y = (np.ascontiguousarray(part, dtype=self.dtype) for part in np.hsplit(mix, 2))
+
+        def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
+            add_gathered(x, rows, UV @ mix_x, sums[0])
+            add_gathered(y, rows, UV @ mix_y, sums[1])
+
+        gx, gy, total = self._sum(A, B, add, A.shape, B.shape)
+        gx = self._finish(gx, total @ mix_x, 0, A.dtype, A, every)
+        return gx, self._finish(gy, total @ mix_y, 1, B.dtype, B, every)
+
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
         c, every = A.shape[1], slice(None)
@@ -170,6 +187,10 @@ class Covariance:
         2 for each entry and column of X A and Y B, 4 of X'[U V] and Y'[U V].
         """
         return 6.0 * self.n * self.views.entries * c
+
+    def gradient_flops(self, c: int) -> float:
+        """Multiplications and additions of `gradients` with c columns a view."""
+        return 4.0 * self.n * c * (self.views.entries + 2 * c)
 
     def gram_flops(self, c: int) -> float:
         """Multiplications and additions of `grams` with c columns a view."""

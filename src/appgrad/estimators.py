@@ -17,6 +17,7 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,6 +25,7 @@ from . import persist
 from .checkpoint import EVERY, Checkpoint
 from .choose import solving
 from .metrics import correlations
+from .options import ITERATIVE
 from .parameters import checked
 from .remarks import logged, logger, warn_if_trivial, warn_if_unconverged
 from .solve import Progress, Solution
@@ -42,7 +44,8 @@ from .views import (
     require_finite,
 )
 
-FACTS = ("n_samples_", "n_features_in_", "n_features_y_", "n_iter_", "n_passes_", "solver_", "solver_reason_")
+COUNTS = ("n_samples_", "n_features_in_", "n_features_y_")
+FACTS = (*COUNTS, "n_iter_", "n_passes_", "solver_", "solver_reason_")
 
 
 class CCA(
@@ -93,7 +96,8 @@ class CCA(
         estimates: pairs found on one half of the last rows and correlated on the other. So they are with
         max_seconds.
     oversampling : "auto" or int, default="auto"
-        Columns carried beyond n_components, of which the best are extracted; "auto" is 5.
+        Columns carried beyond n_components, of which the best are extracted; "auto" is 5, and as many as
+        n_components for "stochastic" and streams, if that is more.
     preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
         Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
@@ -269,7 +273,8 @@ class CCA(
         self.solver_, self.solver_reason_ = choice
         self.n_iter_, self.n_passes_ = [progress.iteration] * problem.n_components, views.passes
         self.history_ = history
-        self.resumed_from_iteration_ = 0 if saved is None else saved.iteration
+        resumed = saved if choice.solver in ITERATIVE else None
+        self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
         self._y_1d = one_dimensional
         if interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
@@ -333,17 +338,25 @@ class CCA(
         Callbacks and random generators are not saved. A model of `partial_fit` is saved with its sums, or the
         state of its steps, so that rows can go on coming.
         """
-        check_is_fitted(self, "canonical_correlations_")
-        params = {name: _plain(value) for name, value in self.get_params().items()}
         stream, sums = self._packed_stream()
-        arrays = {name: getattr(self, name) for name in FITTED} | sums
+        try:
+            check_is_fitted(self, "canonical_correlations_")
+            fitted = True
+        except NotFittedError:
+            raise
+        except ValueError:
+            # A stream of too few rows as yet has a state, but no solution.
+            fitted = False
+        params = {name: _plain(value) for name, value in self.get_params().items()}
+        arrays = sums | ({name: getattr(self, name) for name in FITTED} if fitted else {})
         meta = {
             "stream": stream,
             "library": __version__,
             "estimator": type(self).__name__,
             "params": params,
-            "facts": {name: getattr(self, name) for name in FACTS},
-            "history": self.history_,
+            "facts": {name: getattr(self, name) for name in (FACTS if fitted else COUNTS)},
+            "fitted": fitted,
+            "history": self.history_ if fitted else [],
             "y_1d": self._y_1d,
             "feature_names": [
                 None if names is None else [str(name) for name in names] for names in self._names()
@@ -496,16 +509,18 @@ def load(path: str | os.PathLike[str]) -> CCA:
         model: CCA = CCA().set_params(
             **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
         )
-        for name in FACTS:
+        fitted, model._y_1d = meta.get("fitted", True), meta["y_1d"]
+        for name in FACTS if fitted else COUNTS:
             setattr(model, name, meta["facts"][name])
-        for name in FITTED:
-            setattr(model, name, arrays[name])
-        model.history_, model._y_1d = meta["history"], meta["y_1d"]
         model._set_names(*meta["feature_names"])
-        _require_whole(model)
-        if meta.get("stream") is not None:
+        if fitted:
+            model.history_ = meta["history"]
+            for name in FITTED:
+                setattr(model, name, arrays[name])
+            _require_whole(model)
+        if meta.get("stream") is not None or not fitted:
             model._unpack_stream(meta["stream"], arrays)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import glob
+import lzma
 import os
+import tokenize
 import zipfile
 import zlib
 from collections import Counter
@@ -62,6 +64,11 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
     )
 
 
+# What libraries raise on files that are cut, altered or of another kind.
+BROKEN = (
+    *(OSError, ValueError, EOFError, LookupError, ArithmeticError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, csv.Error, tokenize.TokenError),
+)
 # Endings, and what reads them.
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 SVM = (".svm", ".svm.gz", ".svmlight", ".svmlight.gz")
@@ -81,9 +88,10 @@ def read_table(source: str) -> Table:
         raise ValueError(
             f"{source}: only .npz, .h5 and .zarr have arrays to name; for columns use '::columns={key}'"
         )
+    before = {p: stamp(p) for p in paths}
     try:
         matrix, names = _read(paths, kind, key, columns)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, csv.Error) as error:
+    except BROKEN as error:
         reason = " ".join(str(error).split())
         if "pickle" in reason:
             reason = "it is not such a file, or holds Python objects instead of numbers"
@@ -94,8 +102,18 @@ def read_table(source: str) -> Table:
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
         raise ValueError(f"{path} has {matrix.shape[0]} rows and {matrix.shape[1]} columns: nothing to fit")
-    again = paths if kind in (".npy", *HDF5) else []
-    return Table(matrix, names, source, {p: stamp(p) for p in again})
+    changed = next((p for p in paths if stamp(p) != before[p]), None)
+    if changed is not None:
+        raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
+    return Table(matrix, names, source, before if kind in (".npy", ".zarr", *HDF5) else {})
+
+
+def source_files(source: str) -> list[str]:
+    """The files that a source is read from; none where there are none."""
+    try:
+        return _files(source.split("::")[0])[0]
+    except (OSError, ValueError):
+        return []
 
 
 def _files(path: str) -> tuple[list[str], str]:

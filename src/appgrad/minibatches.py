@@ -215,6 +215,13 @@ def shuffled(rows: ArrayViews, rng: np.random.Generator) -> ArrayViews:
     return _rows(rows, rng.permutation(rows.n_samples))
 
 
+def sliced(rows: ArrayViews, start: int, stop: int) -> ArrayViews:
+    """A range of rows in memory, not copied."""
+    if start <= 0 and stop >= rows.n_samples:
+        return rows
+    return _rows(rows, slice(start, stop))
+
+
 def _rows(views: ArrayViews, index: Any) -> ArrayViews:
     """Some rows of views in memory, as views in memory."""
     return ArrayViews(

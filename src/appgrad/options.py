@@ -11,8 +11,8 @@ from .solve import Limits, Report, Solution, Solver
 from .views import Views
 
 ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg")
-# The paper oversamples by 5 (section 4.1). Where rows are seen once, twice the components capture more of the
-# best ones (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).
+# The paper oversamples by 5 (section 4.1). On minibatches, twice the components capture more of the best ones
+# (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).
 OVERSAMPLING = 5
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .moments import Moments, SecondMoments
+from .options import Options
 from .preconditioners import Preconditioner, Side
-from .solve import Report
+from .solve import Limits, Problem, Report
 from .solvers import als, appgrad, lobpcg, stochastic
 from .views import Array
 
@@ -17,8 +18,11 @@ from .views import Array
 CLASSES: dict[str, Any] = {
     f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}": cls
     for cls in (
+        Limits,
         Moments,
+        Options,
         Preconditioner,
+        Problem,
         Report,
         SecondMoments,
         Side,

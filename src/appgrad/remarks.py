@@ -129,9 +129,10 @@ def logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], A
             left = "" if progress.left is None else f", about {progress.left:.0f} s left"
             event = "" if progress.event is None else f" ({progress.event})"
             logger.info(
-                "iteration %d, %.1f passes, %.0f rows/s, %.1f s%s",
+                "iteration %d, %.1f passes, %d rows, %.0f rows/s, %.1f s%s",
                 progress.iteration,
                 progress.passes,
+                progress.rows,
                 progress.rows / max(progress.seconds, 1e-9),
                 progress.seconds,
                 known + left + event,

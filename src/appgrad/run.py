@@ -28,7 +28,9 @@ def run(
     """Progress after each iteration of the solver asked for, until it ends."""
     start = time.perf_counter() if start is None else start
     if options.solver == "stochastic":
-        setup = stochastic(views, problem, options, rng, start)
+        # Time counts as if the run had never stopped.
+        began = start if saved is None else start - saved.seconds
+        setup = stochastic(views, problem, options, rng, began)
     else:
         setup = batch(views, problem, options, rng)
     if saved is not None:
@@ -37,7 +39,7 @@ def run(
             setup.solver.init(next(setup.covs), setup.width, rng)
             for _ in range(saved.iteration - 1):
                 next(setup.covs, None)
-        # Passes count as if the run had never stopped.
+        # So do passes.
         views.rows = round(saved.passes * views.n_samples)
     yield from iterate(
         setup.solver,
@@ -48,7 +50,8 @@ def run(
         limits=setup.limits,
         rows=lambda: views.rows,
         n=views.n_samples,
-        steps=setup.steps,
+        # Not the number of iterations that nobody asked for.
+        expected=options.limits if setup.steps is None else options.limits._replace(iterations=setup.steps),
         tol=options.tol,
         start=start,
         callback=callback,

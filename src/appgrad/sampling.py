@@ -115,13 +115,21 @@ def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minib
 
 def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
     """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
-    n, size, asked = views.n_samples, options.batch_size, options.normaliser
+    n, size = views.n_samples, options.batch_size
     if size > n:
         raise ValueError(
             f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
         )
     if options.dense:
         raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
+    width = normalised_width(options, k, views, n)
+    rows = normaliser_rows(options, width)
+    return width, rows if rows is None else min(n, rows)
+
+
+def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
+    """Columns of the bases: no more than the rows of a normaliser, at most n, can tell apart."""
+    size, asked = options.batch_size, options.normaliser
     sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
     width = width_of(options, k, views, sampled, sampled=True)
     if sampled < width:
@@ -130,9 +138,14 @@ def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None
             f"{name} rows cannot normalise {width} columns (n_components={k} and oversampling): "
             f"use at least {width}"
         )
-    if asked == "batch":
-        return width, None
-    return width, min(n, asked if isinstance(asked, int) else 10 * width)
+    return width
+
+
+def normaliser_rows(options: Options, width: int) -> int | None:
+    """Rows of the normaliser of so many columns, None for those of the minibatch itself."""
+    if options.normaliser == "batch":
+        return None
+    return options.normaliser if isinstance(options.normaliser, int) else 10 * width
 
 
 def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
@@ -150,7 +163,7 @@ def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | N
         steps.append(limits.iterations)
     if limits.flops is not None:
         p = views.n_features_x + views.n_features_y
-        one = 2 * width * views.entries * (3 * size + (rows or size)) + small_flops(p, width)
+        one = 2 * width * views.entries * (2 * size + (rows or size)) + small_flops(p, width)
         # Three trials for a quarter of the run are half as much again.
         steps.append(int(limits.flops / one / 1.5))
     found = max(1, min(steps))

@@ -159,7 +159,7 @@ def iterate(
     limits: Limits,
     rows: Callable[[], int],
     n: int,
-    steps: int | None = None,
+    expected: Limits | None = None,
     tol: float = 0.0,
     start: float | None = None,
     callback: Callable[[Progress], Any] | None = None,
@@ -171,15 +171,15 @@ def iterate(
     The best state is kept; `finish` makes a solution of it, and is told why
     the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
     With `saved`, the run goes on from there, and `covs` begins with what the next step works on. `rows` says
-    how many have been delivered so far, of n in a pass; `covs` has so many `steps` if that is known, and
-    residuals of `tol` will do.
+    how many have been delivered so far, of n in a pass. The run is `expected` to use up one of these, or to
+    end with residuals of `tol`: from that come the seconds left.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
     report: Report | None = None
     best: Report | None = None
-    trail = deque[tuple[float, float]](maxlen=20)
+    trail = deque[tuple[Limits, float]](maxlen=50)
     if saved is not None:
         state, best, report, iteration, flops = saved[:5]
         start -= saved.seconds
@@ -195,7 +195,7 @@ def iterate(
         assert best is not None
         now = Saved(state, best, report, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
-        trail.append((now.seconds, report.residual))
+        trail.append((spent, report.residual))
         progress = Progress(
             iteration,
             now.passes,
@@ -207,13 +207,13 @@ def iterate(
             residual=report.residual,
             saved=partial(_itself, now),
             rows=rows(),
-            left=_left(spent, limits, steps, trail, tol),
+            left=_left(trail, limits if expected is None else expected, tol),
         )
         stopped = "converged" if report.converged else _exhausted(spent, limits)
         if stopped is None and report.stalled:
             stopped = "stalled"
         answer = None if callback is None or cov is None else callback(progress)
-        if stopped is None and isinstance(answer, bool | np.bool_) and answer:
+        if stopped is None and says_stop(answer):
             stopped = "callback"
         if stopped is None:
             cov = next(covs, None)
@@ -221,6 +221,11 @@ def iterate(
         yield progress._replace(stopped=stopped, solution=partial(finish, best, stopped))
         if stopped is not None:
             return
+
+
+def says_stop(answer: Any) -> bool:
+    """Whether what a callback returned ends the run: True of Python or numpy, nothing else."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 def _itself(value: Saved) -> Saved:
@@ -250,19 +255,20 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
     return None
 
 
-def _left(
-    spent: Limits, limits: Limits, steps: int | None, trail: Sequence[tuple[float, float]], tol: float
-) -> float | None:
-    """Seconds to the end of the first budget, or of residuals that go on as they do; None if unknown."""
-    assert spent.seconds is not None
-    found = []
-    for used, limit in [*zip(spent, limits, strict=True), (spent.iterations, steps)]:
-        if limit is not None and used:
-            found.append(spent.seconds * (limit / used - 1))
+def _left(trail: Sequence[tuple[Limits, float]], limits: Limits, tol: float) -> float | None:
+    """Seconds to the end of the first budget, or of residuals that go on as they do; None if unknown.
+
+    `trail` is what the last iterations had spent, and their residuals.
+    """
     (first, before), (last, now) = trail[0], trail[-1]
+    took = (last.seconds or 0.0) - (first.seconds or 0.0)
+    found = [] if limits.seconds is None else [limits.seconds - (last.seconds or 0.0)]
+    for start, end, limit in zip(first, last, limits, strict=True):
+        if limit is not None and start is not None and end is not None and end > start:
+            found.append(took * (limit - end) / (end - start))
     if tol > 0 and len(trail) >= 5 and 0 < now < before < np.inf:
-        found.append((last - first) * np.log(now / tol) / np.log(before / now))
-    return max(0.0, float(min(found))) if found else None
+        found.append(took * float(np.log(now / tol) / np.log(before / now)))
+    return max(0.0, min(found)) if found else None
 
 
 def canonical(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from .spool import Spool
 from .text_files import Choose
 from .views import Array, Matrix
 
-# Rows of a parquet file that are decoded at a time; rows between two that are asked for that are read along.
-BATCH_ROWS, GAP = 2**16, 256
+# Cells of a parquet file that are decoded at a time; rows between two that are asked for that are read along,
+# and bytes that are read at a time then.
+BATCH_CELLS, GAP, SPAN_BYTES = 2**20, 256, 2**23
 
 
 class StoredRows:
@@ -36,7 +38,8 @@ class StoredRows:
         order = np.argsort(index, kind="stable")
         rows = index[order]
         out = np.empty((len(rows), self.shape[1]), self.dtype)
-        ends = np.append(np.flatnonzero(np.diff(rows) > GAP) + 1, len(rows))
+        span = max(1, SPAN_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+        ends = np.append(np.flatnonzero((np.diff(rows) > GAP) | np.diff(rows // span)) + 1, len(rows))
         start = 0
         for end in ends[ends > 0]:
             run = rows[start:end]
@@ -52,26 +55,36 @@ def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
-    spool, first = Spool(), None
+    spool, first, kinds = Spool(), None, []
     for path in paths:
-        try:
-            with pq.ParquetFile(path) as file:
-                names = _chosen_names(pa, file.schema_arrow, choose)
-                if first is None:
-                    first, dtype = names, _common_type(file.schema_arrow, names)
-                elif list(names) != list(first):
-                    raise ValueError(f"it has other columns than {paths[0]}")
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
-                    # By name: pyarrow delivers columns in the order of the file.
-                    parts = [batch.column(batch.schema.get_field_index(name)) for name in names]
-                    columns = [part.to_numpy(zero_copy_only=False) for part in parts]
-                    spool.append(np.column_stack(columns).astype(dtype, copy=False))
-        except (OSError, ValueError) as error:
-            if len(paths) == 1:
-                raise
-            raise ValueError(f"{path}: {error}") from error
+        with _named(path, paths), pq.ParquetFile(path) as file:
+            names = _chosen_names(pa, file.schema_arrow, choose)
+            kinds.append(_common_type(file.schema_arrow, names))
+            if first is None:
+                first = names
+            elif list(names) != list(first):
+                raise ValueError(f"it has other columns than {paths[0]}")
     assert first is not None
+    dtype = np.result_type(*kinds)
+    for path in paths:
+        with _named(path, paths), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(max(1, BATCH_CELLS // len(first)), columns=list(first)):
+                # By name: pyarrow delivers columns in the order of the file.
+                parts = [batch.column(batch.schema.get_field_index(name)) for name in first]
+                columns = [part.to_numpy(zero_copy_only=False) for part in parts]
+                spool.append(np.column_stack(columns).astype(dtype, copy=False))
     return (spool.array() if spool.size else np.empty((0, len(first)))), first
+
+
+@contextmanager
+def _named(path: str, paths: list[str]) -> Iterator[None]:
+    """Errors about one of several files name it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if len(paths) == 1:
+            raise
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _chosen_names(pa: Any, schema: Any, choose: Choose) -> Array:

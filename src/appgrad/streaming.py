@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -16,12 +17,13 @@ from .accumulators import STREAMING, Sketch, Statistics, from_covariances, strea
 from .choose import LOSS
 from .linalg import EPS
 from .moments import moments
+from .options import Options
 from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
-from .remarks import logged, warn_if_trivial
-from .solve import Problem, Progress, Solution
+from .remarks import logged, logger, warn_if_trivial
+from .solve import Limits, Problem, Progress, Solution, says_stop
 from .sources import as_views
-from .views import Array, ArrayViews
+from .views import Array, ArrayViews, Block
 
 # Arrays that make up a fitted model, in the order of the public contract.
 FITTED = (
@@ -83,11 +85,12 @@ class StreamingMixin:
         >>> model.canonical_correlations_.round(6)
         array([0.795608, 0.200556, 0.07257 ])
         """
-        problem, options = checked(self.get_params(deep=False))
         one_dimensional = y is not None and ndim(y) == 1
         views = as_views(X, y, min_rows=1)
         stream = self.__dict__.get("_stream")
         if stream is None:
+            problem, options = checked(self.get_params(deep=False))
+            _warn_of_budgets(options)
             if "canonical_correlations_" in self.__dict__:
                 warnings.warn(
                     "partial_fit starts a new model here: fit keeps nothing of its rows to add to",
@@ -99,7 +102,9 @@ class StreamingMixin:
             self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
             self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
         # All of them, before any is added.
-        moments(views)
+        if not np.isfinite(sum(map(_squares, views.blocks()))):
+            moments(views)
+            raise ValueError("values are too large to be squared in double precision: rescale the columns")
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
             x, y = block.x.copy(), block.y.copy()
@@ -120,7 +125,7 @@ class StreamingMixin:
         over. The callback is called after every pair, and ends the stream when it returns True; `verbose`
         logs rows a second and, where steps are taken, the captured correlation.
         """
-        before = self.__dict__.copy()
+        before, start = self.__dict__.copy(), time.perf_counter()
         self.__dict__.pop("_stream", None)
         self._forget_solution()
         try:
@@ -130,8 +135,12 @@ class StreamingMixin:
         finally:
             if "_stream" not in self.__dict__:
                 self.__dict__.update(before)
-        self._stream.finish()
-        self._forget_solution()
+            else:
+                self._stream.finish()
+                self._forget_solution()
+        if self.verbose:
+            spent = time.perf_counter() - start
+            logger.info("the stream ended after %d rows and %.1f s", self.n_samples_, spent)
         return self
 
     def _take(self, batches: Iterable[Any]) -> None:
@@ -141,7 +150,7 @@ class StreamingMixin:
                 X, y = batch
             except (TypeError, ValueError):
                 raise ValueError(f"batch {number} is {type(batch).__name__}, not a pair (X, y)") from None
-            if not _rows_of(X):
+            if not _rows_of(X) and not _rows_of(y):
                 continue
             try:
                 self.partial_fit(X, y)
@@ -152,14 +161,21 @@ class StreamingMixin:
                 progress = Progress(
                     number, 1.0, spent, np.nan, tcc, self._stream_solution, rows=self.n_samples_
                 )
-                if callback(progress) is True:
+                if says_stop(callback(progress)):
                     break
 
     def merge(self, other: StreamingMixin) -> Self:
-        """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's."""
-        for model in (self, other):
+        """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's.
+
+        In place; parameters are those of this model.
+        """
+        if other is self:
+            raise ValueError("a model cannot be merged with itself: its rows would count twice")
+        for model, name in ((self, "this model"), (other, "the other model")):
             if "_stream" not in model.__dict__:
-                raise ValueError("merge is for models of partial_fit, which keep the sums of their rows")
+                raise ValueError(
+                    f"merge is for models of partial_fit, which keep the sums of their rows: {name} has none"
+                )
         self._require_columns(other.n_features_in_, other._names()[0], 0, "X of the other model")
         self._require_columns(other.n_features_y_, other._names()[1], 1, "y of the other model")
         self._stream.merge(other._stream)
@@ -177,14 +193,19 @@ class StreamingMixin:
         """
         model = cls(**params)
         problem, options = checked(model.get_params(deep=False))
-        model._stream = Statistics(problem, options, generator(None))
-        model._stream.second = from_covariances(n, Sx, Sy, Sxy, mean_x, mean_y)
+        if options.solver not in ("auto", "exact"):
+            raise ValueError(f"solver={options.solver!r} needs rows: use 'auto' or 'exact' here")
+        model._stream = Statistics(problem, options, np.random.default_rng(0))
+        model._stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
         model._stream.single, model._y_1d = False, False
         model.n_samples_, model.n_features_in_, model.n_features_y_ = int(n), len(Sx), len(Sy)
         return model
 
     def __getattr__(self, name: str) -> Any:
         """Solve for the rows of a stream when something of the solution is first asked for."""
+        if name in ("partial_fit", "fit_stream"):
+            # Hidden by available_if: say why.
+            _streams(self)
         if name in LAZY and "_stream" in self.__dict__:
             self._solve_stream()
             return self.__dict__[name]
@@ -210,21 +231,22 @@ class StreamingMixin:
             )
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
-        warn_if_trivial(self.n_samples_, self.n_features_in_, self.n_features_y_, solution)
+        rows = int(min(self.n_samples_, stream.rows))
+        warn_if_trivial(rows, self.n_features_in_, self.n_features_y_, solution)
 
     def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
         """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
         stream = self.__dict__.get("_stream")
         if stream is None:
             return None, {}
-        spec, arrays = packed(stream.snapshot(), "stream")
+        spec, arrays = packed((stream.problem, stream.options, stream.snapshot()), "stream")
         return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
 
     def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
         kinds: dict[str, type[Statistics] | type[Sketch]] = {"exact": Statistics, "stochastic": Sketch}
-        kind = kinds[meta["solver"]]
-        stream = kind(*checked(self.get_params(deep=False)), restored_generator(meta["rng"]))
-        stream.restore(unpacked(meta["state"], arrays), self.n_features_in_, self.n_features_y_)
+        problem, options, snapshot = unpacked(meta["state"], arrays)
+        stream = kinds[meta["solver"]](problem, options, restored_generator(meta["rng"]))
+        stream.restore(snapshot, self.n_features_in_, self.n_features_y_)
         self._stream = stream
 
     def _forget_solution(self) -> None:
@@ -237,6 +259,22 @@ def generator(seed: Any) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_random_state(seed).randint(2**31))
+
+
+def _warn_of_budgets(options: Options) -> None:
+    given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
+    if given:
+        warnings.warn(
+            f"budgets ({', '.join(given)}) are for fit: a stream ends with its rows, or by a callback",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _squares(block: Block) -> float:
+    parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block[1:])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(sum(np.vdot(part, part) for part in parts))
 
 
 def _rows_of(data: Any) -> int:

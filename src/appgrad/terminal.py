@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .choose import duration
@@ -45,37 +45,49 @@ def json_list(values: Array) -> list[float | None]:
 
 
 class Watch:
-    """A progress bar that counts the rows views deliver, and follows a run if it is one of iterations."""
+    """A line on the terminal that counts the rows views deliver, and follows a run of iterations."""
 
     def __init__(self, bar: Bar) -> None:
-        self.bar = bar
-        self.task, self.start = TaskID(0), time.perf_counter()
+        self.bar, self.captured = bar, ""
+        self.task: TaskID | None = None
+        # When the last estimate of the time left was made, and what it was.
+        self.estimate: tuple[float, float | None] = 0.0, None
+
+    def begin(self, name: str) -> None:
+        """Show what is being done, and since when."""
+        if self.task is not None:
+            self.bar.remove_task(self.task)
+        self.task, self.captured, self.estimate = self.bar.add_task(name, total=None, run=""), "", (0.0, None)
 
     def views(self, name: str, views: Views) -> Views:
         """The same views, counted."""
-        self.start = time.perf_counter()
-        self.task = self.bar.add_task(name, total=None, passes=0.0, rate="", run="")
+        self.begin(name)
+        start = time.perf_counter()
 
         def count(rows: int) -> None:
-            rate = rows / max(time.perf_counter() - self.start, 1e-9)
-            self.bar.update(self.task, passes=rows / views.n_samples, rate=f"{rate:,.0f} rows/s")
+            now = time.perf_counter()
+            at, left = self.estimate
+            parts = [f"{rows / views.n_samples:.1f} passes", self.captured]
+            if now - start >= 1:
+                parts.insert(1, f"{rows / (now - start):,.0f} rows/s")
+            if left is not None and left > now - at:
+                parts.append(f"about {duration(left - (now - at))} left")
+            assert self.task is not None
+            self.bar.update(self.task, run=", ".join(filter(None, parts)))
 
         return CountedViews(views, count)
 
     def step(self, progress: Progress) -> None:
-        """Show where a run stands: a callback."""
-        left = progress.left
-        text = f"captured {progress.tcc:.4f}" + ("" if left is None else f", about {duration(left)} left")
-        self.bar.update(self.task, run=text)
+        """Note where a run stands: a callback."""
+        self.captured = f"total correlation {progress.tcc:.4f}"
+        self.estimate = time.perf_counter(), progress.left
 
 
 @contextmanager
 def progress(show: bool) -> Iterator[Watch]:
-    """A progress bar on the terminal."""
+    """A line of progress on the terminal."""
     bar = Bar(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[passes]:.1f} passes, {task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[run]}"),
         console=err,
@@ -92,7 +104,8 @@ def print_model(
     """The table of correlations and the facts below it."""
     columns: dict[str, Array] = {"training": model.training_correlations_}
     if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
-        columns = {"with ridge": model.canonical_correlations_, **columns}
+        name = "estimate" if model.ridge == "auto" else "with ridge"
+        columns = {name: model.canonical_correlations_, **columns}
     if tested is not None:
         columns["held out"] = tested.correlations
     table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
@@ -110,6 +123,10 @@ def print_model(
         "columns": f"{model.n_features_in_} + {model.n_features_y_}",
         "solver": f"{model.solver_}: {model.solver_reason_}",
     }
+    if getattr(model, "resumed_from_iteration_", 0):
+        facts["resumed"] = (
+            f"from iteration {model.resumed_from_iteration_}; passes and time count from the start"
+        )
     if model.solver_ in ITERATIVE:
         facts["accuracy"] = (
             f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "

@@ -9,30 +9,35 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from .spool import SparseSpool, Spool
+from .spool import SparseSpool, Spool, physical_memory
 from .views import Array, Matrix
 
 # How missing values are written: a first line with these and numbers is a row, not a header.
 MISSING = {"na", "n/a", "nan", "null", "none", "-"}
 # Cells, and bytes of svmlight lines, that are parsed at a time.
 CELLS, LINES_BYTES = 2**20, 2**24
+# Columns that an svmlight file may be asked for, whatever it holds.
+SVM_COLUMNS = 10**7
+# A column takes so much memory in the thinnest of models.
+THIN_BYTES = 8 * 20
 # From the number of columns and their names, if any, to the positions chosen; None for all.
 Choose = Callable[[int, Array | None], Array | None]
 
 
 def read_text(path: str, choose: Choose) -> tuple[Matrix, Array | None]:
     """Numbers separated by commas or tabs, with or without a line of column names."""
-    delimiter = "\t" if ".tsv" in Path(path).suffixes else ","
+    delimiter = "\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ","
     with open_text(path) as file:
         lines = csv.reader(file, delimiter=delimiter)
         first, second = next(lines, []), next(lines, [])
         header_lines = lines.line_num if not second else lines.line_num - 1
+    if not first:
+        raise ValueError("its first line is empty; expected column names or numbers")
     header = _is_header(first, second, path)
     names = np.array([cell.strip() for cell in first], dtype=object) if header else None
     index = choose(len(first), names)
@@ -75,22 +80,36 @@ def read_svm(paths: list[str], choose: Choose) -> tuple[Matrix, None]:
         number = 0
         with open_bytes(path) as file:
             while lines := file.readlines(LINES_BYTES):
+                blank = next((i for i, line in enumerate(lines, number + 1) if not line.strip()), None)
+                if blank is not None and (any(map(bytes.strip, lines[blank - number :])) or file.read(1)):
+                    raise ValueError(
+                        f"line {blank} of {path} is empty: rows that follow would be paired with others"
+                    )
                 spool.append(_parsed(path, lines, number))
                 number += len(lines)
-    index = choose(spool.columns, None)
-    m = spool.matrix()
-    return (m if index is None else m[:, index]), None
+    # Zeros are left out: a column that this file does not have may well be one of another.
+    index = choose(max(spool.columns, SVM_COLUMNS), None)
+    memory = physical_memory()
+    if index is None and memory is not None and spool.columns * THIN_BYTES > memory:
+        raise ValueError(f"there are {spool.columns} columns: is an index wrong? choose some by '::columns='")
+    m = spool.matrix(spool.columns if index is None else max(spool.columns, int(index.max()) + 1))
+    if index is None:
+        return m, None
+    chosen, rows = SparseSpool(), max(1, CELLS // max(1, m.nnz // m.shape[0]))
+    for start in range(0, m.shape[0], rows):
+        chosen.append(m[start : start + rows][:, index])
+    return chosen.matrix(len(index)), None
 
 
 def _parsed(path: str, lines: list[bytes], number: int) -> Any:
     """Lines as a CSR matrix; an error names the first that is not as it should be."""
     try:
         return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)[0]
-    except ValueError:
+    except (ValueError, OverflowError):
         for i, line in enumerate(lines, number + 1):
             try:
                 load_svmlight_file(io.BytesIO(line), zero_based=True)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 shown = line.decode("utf-8", "replace").strip()[:60]
                 raise ValueError(
                     f"line {i} of {path} is not 'label index:value ...': {shown!r} ({error})"
@@ -100,8 +119,14 @@ def _parsed(path: str, lines: list[bytes], number: int) -> Any:
 
 def _even_lines(lines: Iterable[str], delimiter: str, cells: int, before: int) -> Iterator[str]:
     """The lines, as long as each has as many cells as the first; numpy would not look at all of them."""
+    blank = 0
     for number, line in enumerate(lines, before + 1):
-        if '"' not in line and line.strip() and line.count(delimiter) + 1 != cells:
+        if line.strip() in ("", '""'):
+            blank = blank or number
+            continue
+        if blank:
+            raise ValueError(f"line {blank} is empty: rows that follow would be paired with other rows")
+        if '"' not in line and line.count(delimiter) + 1 != cells:
             raise ValueError(
                 f"line {number} has {line.count(delimiter) + 1} cells, the first line has {cells}"
             )

@@ -99,20 +99,23 @@ def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Genera
             wait(pending)
 
 
-def read_ahead(reads: Iterator[Callable[[], T]], ahead: int) -> Generator[Callable[[], T], None, None]:
-    """The same calls, made one after the other in a thread of their own, up to so many before their turn."""
-    pending = deque[Future[T]]()
+def read_ahead(reads: Iterator[Callable[[], T]]) -> Generator[Callable[[], T], None, None]:
+    """The same calls, made one after the other in a thread of their own, each before it is asked for."""
+    reader = ThreadPoolExecutor(1, thread_name_prefix="appgrad-reader")
+    before: Future[T] | None = None
+    whole = False
     try:
         for read in reads:
-            pending.append(_reader(os.getpid()).submit(read))
-            if len(pending) > ahead:
-                yield pending.popleft().result
-        while pending:
-            yield pending.popleft().result
+            now = reader.submit(copy_context().run, read)
+            if before is not None:
+                yield before.result
+            before = now
+        if before is not None:
+            yield before.result
+        whole = True
     finally:
-        for future in pending:
-            future.cancel()
-        wait(pending)
+        # Not waited for: whoever drops this may be the reader itself, or a child without its thread.
+        reader.shutdown(wait=False, cancel_futures=not whole)
 
 
 def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
@@ -143,11 +146,6 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
 def workers(threads: int) -> ThreadPoolExecutor:
     """The threads of this process: starting new ones for every pass would take a tenth of a small one."""
     return _workers(threads, os.getpid())
-
-
-@cache
-def _reader(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="appgrad-reader")
 
 
 @cache

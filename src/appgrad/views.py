@@ -88,8 +88,8 @@ class Views(Protocol):
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order, in the precision of the views or in another one."""
 
-    def parts(self, dtype: Any = None) -> Iterator[Part]:
-        """The same blocks, each to be made in the thread that works on it."""
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """The same blocks, each to be made when it is asked for."""
 
     def reduce(
         self,
@@ -134,7 +134,7 @@ class BaseViews:
         """Every row once, in order."""
         raise NotImplementedError
 
-    def parts(self, dtype: Any = None) -> Iterator[Part]:
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Blocks to be made; here they are made already."""
         for block in self.blocks(dtype):
             yield Part(block.x.shape[0], partial(_same, block))
@@ -152,9 +152,11 @@ class BaseViews:
     ) -> T:
         """`combine` over `f(block)` in a fixed order."""
         threads = self.threads if most is None else max(1, min(self.threads, most))
-        # Closed whatever happens: it holds a limit on the threads of BLAS.
-        parts = self.parts(dtype)
-        with closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results:
+        # Closed whatever happens: they hold a thread that reads, and a limit on the threads of BLAS.
+        with (
+            closing(self.parts(dtype)) as parts,
+            closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results,
+        ):
             total = next(results)
             for result in results:
                 total = combine(total, result)
@@ -254,8 +256,8 @@ class ArrayViews(BaseViews):
         """Every row once, in order."""
         return (part.block() for part in self.parts(dtype))
 
-    def parts(self, dtype: Any = None) -> Iterator[Part]:
-        """Blocks to be cut and converted."""
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks to be cut and converted; of files, each is read while those before it are worked on."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         self._require_unchanged()
         starts = range(0, self.n_samples, self.block_rows)
@@ -264,9 +266,10 @@ class ArrayViews(BaseViews):
             partial(self._block, start, start + r, dtype) for start, r in zip(starts, rows, strict=True)
         )
         if self.stored and len(rows) > 1:
-            makes = read_ahead((partial(_read, make) for make in makes), self.threads)
+            makes = read_ahead(partial(_read, make) for make in makes)
         with closing(makes):
-            yield from map(Part, rows, makes)
+            for count, make in zip(rows, makes, strict=True):
+                yield Part(count, make)
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
@@ -282,8 +285,8 @@ class ArrayViews(BaseViews):
         n, m = self.n_samples, (self.x, self.y)
         if not self.stored:
             return super().order(rng)
-        row_bytes = sum(z.shape[1] * z.dtype.itemsize for z in m)
-        run = max(1, RUN_BYTES // row_bytes)
+        entries = (ENTRY_BYTES * z.nnz / n if sp.issparse(z) else z.shape[1] * z.dtype.itemsize for z in m)
+        run = max(1, int(RUN_BYTES / max(sum(entries), 1)))
         runs = rng.permutation(-(-n // run))
         order = (runs[:, None] * run + np.arange(run)).ravel()
         order = order[order < n]
@@ -313,9 +316,11 @@ def _read(make: Callable[[], Block]) -> Block:
     """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
     block = make()
     for z in block[1:]:
-        if isinstance(z, np.memmap):
-            rows, columns = (max(1, PAGE // step) for step in z.strides)
-            z[::rows, ::columns].max(initial=0)
+        for part in (z.data, z.indices) if sp.issparse(z) else (z,):
+            if isinstance(part, np.memmap):
+                part[
+                    tuple(slice(None, None, max(1, PAGE // max(1, abs(step)))) for step in part.strides)
+                ].max(initial=0)
     return block
 
 
@@ -362,11 +367,12 @@ class CountedViews(BaseViews):
         """Every row once, counted."""
         return (part.block() for part in self.parts(dtype))
 
-    def parts(self, dtype: Any = None) -> Iterator[Part]:
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Blocks to be made, counted."""
-        for part in self.views.parts(dtype):
-            self._count(part.rows)
-            yield part
+        with closing(self.views.parts(dtype)) as parts:
+            for part in parts:
+                self._count(part.rows)
+                yield part
 
     def order(self, rng: np.random.Generator) -> Array:
         """All rows in random order."""
@@ -394,7 +400,9 @@ def gathered(views: Views, *more: Views) -> ArrayViews:
 def _stacked(parts: list[Matrix]) -> Matrix:
     if len(parts) == 1:
         return parts[0]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    if any(sp.issparse(part) for part in parts):
+        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
+    return np.concatenate(parts)
 
 
 def describe(label: str, names: Array | None, column: int) -> str:
@@ -435,7 +443,8 @@ def _is_single(m: Matrix) -> bool:
 
 def _is_stored(m: Matrix) -> bool:
     """Whether rows come from a file each time they are asked for."""
-    return isinstance(m, np.memmap) or not (sp.issparse(m) or isinstance(m, np.ndarray))
+    values = m.data if sp.issparse(m) else m
+    return isinstance(values, np.memmap) or not isinstance(values, np.ndarray)
 
 
 def _same(block: Block) -> Block:
@@ -443,6 +452,9 @@ def _same(block: Block) -> Block:
 
 
 def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """What changes when a file is written to: its size and time."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
+    """What changes when a file, or one in a folder, is written to: sizes and times."""
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names] or [
+        str(path)
+    ]
+    found = [os.stat(file) for file in files]
+    return sum(f.st_size for f in found), max(f.st_mtime_ns for f in found)

@@ -18,7 +18,6 @@ from .appgrad import (
     RUNAWAY,
     contained,
     cut,
-    gradients,
     in_phase,
     is_lost,
     mean_square,
@@ -120,7 +119,7 @@ class Stochastic:
         state = state._replace(trials=trials)
         c = trials[0].phi_t.shape[1]
         p = len(trials[0].phi_t) + len(trials[0].psi_t)
-        one = batch.cov.flops(c) + batch.normaliser.gram_flops(c) + small_flops(p, c) + M.flops(c)
+        one = batch.cov.gradient_flops(c) + batch.normaliser.gram_flops(c) + small_flops(p, c) + M.flops(c)
         flops = len(trials) * one + state.averaging * batch.normaliser.gram_flops(c)
         if self.adaptive:
             state, cost = self._checked(state, batch)
@@ -132,8 +131,7 @@ class Stochastic:
         fall = min(1.0, 2 * (1 - batch.share)) if self.adaptive else 1.0
         eta1, eta2 = (fall * trial.multiple * eta for eta in self.step_size)
         with np.errstate(over="ignore", invalid="ignore"):
-            products = batch.cov.products(trial.phi_t, trial.psi_t)
-            gx, gy = M(*gradients(products, *trial.normalisers))
+            gx, gy = M(*batch.cov.gradients(trial.phi_t, trial.psi_t, *trial.normalisers))
             phi_t, psi_t = trial.phi_t - eta1 * gx, trial.psi_t - eta2 * gy
             found = batch.normaliser.grams(phi_t, psi_t)
         size = mean_square(found[0], found[2])
