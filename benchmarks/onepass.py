@@ -29,7 +29,7 @@ SIZE = 200
 PROBLEMS = {
     "mnist": [("auto", "auto"), ("auto", 1e-5)],
     "mediamill": [("auto", "auto")],
-    "malicious_urls": [("auto", "auto"), (1e-4, 1e-4)],
+    "malicious_urls": [("auto", "auto")],
 }
 
 

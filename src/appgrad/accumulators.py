@@ -89,8 +89,8 @@ class Statistics:
 
     @property
     def rows(self) -> float:
-        """How many rows count, those forgotten less than others."""
-        return self.total().n
+        """How many rows count, those forgotten less than others; infinite where none is forgotten."""
+        return np.inf if self.forget is None else self.total().n
 
     def total(self) -> SecondMoments:
         """The second moments of all rows."""
@@ -207,7 +207,7 @@ class Sketch:
 
     @property
     def rows(self) -> float:
-        """How many rows count: not known of those that steps were taken on."""
+        """How many rows count: not known of steps."""
         return np.inf
 
     def finish(self) -> None:
