@@ -223,7 +223,8 @@ def test_models_of_streams_are_pickled_cloned_and_saved(data, tmp_path):
 @pytest.mark.parametrize("memory", [1024, 0.05])
 def test_a_stream_goes_on_from_a_file(memory, rows, kind, long, tmp_path):
     """Before there is a solution, before the first step, in the second horizon: as if never put away."""
-    X, Y = (kind(m[:20000].astype(np.float32)) for m in long)
+    dtype = np.float32 if kind is np.array else np.float64
+    X, Y = (kind(m[:20000].astype(dtype)) for m in long)
     with config_context(working_memory=memory):
         model, whole = (CCA(3, random_state=0, step_size=0.5, ridge=0.01) for _ in range(2))
         model.partial_fit(X[:rows], Y[:rows])
@@ -234,13 +235,15 @@ def test_a_stream_goes_on_from_a_file(memory, rows, kind, long, tmp_path):
         if rows > 1:
             assert_same(model, whole, atol=0)
         for part in (slice(rows, rows + 7), slice(rows + 7, None)):
-            model.partial_fit(X[part], Y[part])
-            whole.partial_fit(X[part], Y[part])
+            # What came before in double precision is not forgotten.
+            late = X[part].astype(np.float32), Y[part].astype(np.float32)
+            model.partial_fit(*late)
+            whole.partial_fit(*late)
             if rows > 1:
                 assert_same(model, whole, atol=0)
         assert model.n_samples_ == 20000
         assert model.n_iter_ == whole.n_iter_
-        assert model.x_weights_.dtype == np.float32
+        assert model.x_weights_.dtype == dtype
         assert_same(model, whole, atol=0)
 
 

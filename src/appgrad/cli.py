@@ -168,9 +168,7 @@ def fit(
             model.save(output)
     messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
     with progress(not as_json) as watch:
-        tested = (
-            _held_out(model, watch.views("held-out check", views), holdout, seed, output) if holdout else None
-        )
+        tested = _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
     spent = time.perf_counter() - start
     messages += overfitted(model, tested)
     if checkpoint is not None and model.solver_ not in ITERATIVE:

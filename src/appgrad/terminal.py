@@ -70,8 +70,8 @@ class Watch:
             parts = [f"{rows / views.n_samples:.1f} passes", self.captured]
             if now - start >= 1:
                 parts.insert(1, f"{rows / (now - start):,.0f} rows/s")
-            if left is not None and left > now - at:
-                parts.append(f"about {duration(left - (now - at))} left")
+            if left is not None and left - (now - at) >= 0.1:
+                parts.append(f"{duration(left - (now - at))} left")
             assert self.task is not None
             self.bar.update(self.task, run=", ".join(filter(None, parts)))
 
@@ -79,7 +79,7 @@ class Watch:
 
     def step(self, progress: Progress) -> None:
         """Note where a run stands: a callback."""
-        self.captured = f"total correlation {progress.tcc:.4f}"
+        self.captured = f"captured {progress.tcc:.4f}"
         self.estimate = time.perf_counter(), progress.left
 
 
