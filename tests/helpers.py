@@ -9,6 +9,7 @@ from appgrad.minibatches import Buffer, Minibatches
 from appgrad.preconditioners import warm_up_rows
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
+from appgrad.stored_views import StoredViews
 from appgrad.views import ArrayViews
 
 SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
@@ -50,7 +51,7 @@ BACKENDS = {
     "fortran": lambda X, Y, folder: small_blocks(ArrayViews(np.asfortranarray(X), np.asfortranarray(Y))),
     "csr": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), sp.csr_array(Y))),
     "mixed": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), Y)),
-    "memmap": lambda X, Y, folder: small_blocks(ArrayViews(memmap(X, folder, "x"), memmap(Y, folder, "y"))),
+    "memmap": lambda X, Y, folder: small_blocks(StoredViews(memmap(X, folder, "x"), memmap(Y, folder, "y"))),
     "rows": lambda X, Y, folder: small_blocks(
         ArrayViews(np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0), rows=np.arange(0, 2 * len(X), 2))
     ),

@@ -11,6 +11,7 @@ from appgrad import CCA, open_views
 from appgrad.datasets import planted
 from appgrad.files import read_table
 from appgrad.stored_files import StoredRows
+from appgrad.stored_views import StoredViews
 from helpers import write
 from naive import dense
 
@@ -421,7 +422,7 @@ def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
 def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path, monkeypatch):
     """Rows sorted by a label: every minibatch holds rows of everywhere."""
     # Some 18 rows a run, 64 runs at a time: a twentieth of all rows.
-    monkeypatch.setattr("appgrad.views.RUN_BYTES", 1024)
+    monkeypatch.setattr("appgrad.stored_views.RUN_BYTES", 1024)
     n = 20000
     X = np.c_[np.arange(n) / n, rng.standard_normal((n, 3))]
     write(kind, tmp_path / f"x{kind}", X)
@@ -533,7 +534,7 @@ def test_chosen_columns_of_svmlight_stay_on_disk(rng, tmp_path):
     with config_context(working_memory=0.05):
         views = open_views(f"{tmp_path / 'x.svm'}::columns=0-4", f"{tmp_path / 'x.svm'}::columns=5-7")
         assert isinstance(views.x.data, np.memmap)
-        assert views.stored
+        assert isinstance(views, StoredViews)
         order = views.order(rng)
         np.testing.assert_array_equal(np.sort(order), np.arange(2000))
         found = CCA(2, solver="lobpcg", random_state=0).fit(views)

@@ -10,6 +10,7 @@ from sklearn import config_context
 
 from appgrad import open_views
 from appgrad.stored_files import StoredRows
+from appgrad.stored_views import StoredViews
 from appgrad.threads import blas_threads
 from appgrad.views import ArrayViews, CountedViews
 from helpers import BACKENDS, memmap, small_blocks, write
@@ -301,7 +302,7 @@ def test_the_next_block_is_read_while_one_is_worked_on(threads):
         return np.full((stop - start, 2), float(start))
 
     x = StoredRows((100, 2), np.float64, read)
-    views = ArrayViews(x, np.zeros((100, 1)), threads=threads)
+    views = StoredViews(x, np.zeros((100, 1)), threads=threads)
     views.block_rows = 10
     found = views.reduce(
         lambda block: [block.offset] * asked[min(block.offset // 10 + 1, 9)].wait(20), lambda a, b: a + b
@@ -317,7 +318,7 @@ def test_a_block_that_cannot_be_read(tmp_path):
             raise OSError("the disk is gone")
         return np.zeros((stop - start, 2))
 
-    views = ArrayViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
+    views = StoredViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
     views.block_rows = 10
     with pytest.raises(OSError, match="the disk is gone"):
         views.sum(lambda block: (block.x.sum(axis=0),))
@@ -338,7 +339,7 @@ def test_no_more_is_read_than_is_needed_next():
         reads.append(start)
         return np.zeros((stop - start, 2))
 
-    views = ArrayViews(StoredRows((1000, 2), np.float64, read), np.zeros((1000, 1)), threads=2)
+    views = StoredViews(StoredRows((1000, 2), np.float64, read), np.zeros((1000, 1)), threads=2)
     views.block_rows = 10
     done = []
 
@@ -360,7 +361,7 @@ def test_a_suspended_reader_that_is_dropped_elsewhere():
         box.clear()
         return np.zeros((stop - start, 2))
 
-    views = ArrayViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
+    views = StoredViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
     views.block_rows = 10
     for _ in range(5):
         blocks = views.blocks()

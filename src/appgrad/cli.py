@@ -26,7 +26,6 @@ from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
 from .terminal import (
-    err,
     facts_of,
     json_list,
     leading_features,
@@ -35,11 +34,11 @@ from .terminal import (
     overfitted,
     print_json,
     print_model,
-    progress,
     say,
 )
 from .version import __version__
 from .views import Array, Views
+from .watch import err, line
 
 app = typer.Typer(
     help="Canonical correlation analysis on files: .npy, .npz, .csv, .tsv, .svm, .parquet, .h5, .zarr.",
@@ -147,7 +146,7 @@ def fit(
         if checkpoint is not None and checkpoint.resolve() == output.resolve():
             raise typer.BadParameter("--checkpoint and --output are the same file")
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, progress(not as_json) as watch:
+    with warnings.catch_warnings(record=True) as caught, line(not as_json) as watch:
         warnings.simplefilter("always")
         watch.begin("reading files")
         views = open_views(x, y)
@@ -167,7 +166,7 @@ def fit(
         if output is not None:
             model.save(output)
     messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
-    with progress(not as_json) as watch:
+    with line(not as_json) as watch:
         tested = _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
     spent = time.perf_counter() - start
     messages += overfitted(model, tested)

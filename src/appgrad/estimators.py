@@ -27,7 +27,7 @@ from .choose import solving
 from .metrics import correlations
 from .options import ITERATIVE
 from .parameters import checked
-from .remarks import logged, logger, warn_if_trivial, warn_if_unconverged
+from .remarks import warn_if_trivial, warn_if_unconverged
 from .solve import Progress, Solution
 from .sources import as_column, as_matrix, as_views, feature_names, is_views
 from .streaming import FITTED, StreamingMixin, generator, ndim, require_components
@@ -43,6 +43,7 @@ from .views import (
     describe,
     require_finite,
 )
+from .watch import followed, logger
 
 COUNTS = ("n_samples_", "n_features_in_", "n_features_y_")
 FACTS = (*COUNTS, "n_iter_", "n_passes_", "solver_", "solver_reason_")
@@ -127,7 +128,8 @@ class CCA(
     random_state : int, RandomState or Generator, optional
         Start and row order of iterative solvers; the direct ones need none.
     verbose : int, default=0
-        Log what was done through `logging.getLogger("appgrad")`.
+        1 logs what is being done through `logging.getLogger("appgrad")`; 2 shows it as a line on the terminal
+        instead, where there is one.
 
     Attributes
     ----------
@@ -241,12 +243,14 @@ class CCA(
         one_dimensional = y is not None and ndim(y) == 1
         views = CountedViews(as_views(X, y), threads=threads)
         require_components(problem, views.n_samples, views.n_features_x, views.n_features_y)
-        callback = logged(self.callback) if self.verbose else self.callback
         rng, book = generator(self.random_state), self._checkpoint(views.views)
-        if book is not None:
-            rng, callback = book.follow(rng), _written(book, callback)
         progress, history, interrupted = None, [], False
-        with nullcontext() if threads is None else blas_limit(threads):
+        with (
+            followed("fit", self.verbose, self.callback, views) as callback,
+            nullcontext() if threads is None else blas_limit(threads),
+        ):
+            if book is not None:
+                rng, callback = book.follow(rng), _written(book, callback)
             saved = None if book is None else book.saved
             steps, choice = solving(views, problem, options, rng, callback, saved)
             try:

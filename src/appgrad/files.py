@@ -18,8 +18,9 @@ import scipy.sparse as sp
 
 from .spool import require_plausible
 from .stored_files import StoredRows, read_h5, read_parquet, read_zarr, some_columns
+from .stored_views import Stamps, stamp, views_of
 from .text_files import Choose, read_svm, read_text
-from .views import Array, ArrayViews, Matrix, canonical_csr, stamp
+from .views import Array, ArrayViews, Matrix, canonical_csr
 
 
 class Table(NamedTuple):
@@ -31,7 +32,7 @@ class Table(NamedTuple):
     matrix: Matrix
     names: Array | None
     label: str
-    stamps: dict[str, tuple[int, int]]
+    stamps: Stamps
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
@@ -55,7 +56,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
     array([0.237])
     """
     tables = read_table(str(x)), read_table(str(y))
-    return ArrayViews(
+    return views_of(
         tables[0].matrix,
         tables[1].matrix,
         names=(tables[0].names, tables[1].names),

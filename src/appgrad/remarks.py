@@ -1,11 +1,8 @@
-"""What is said of a fit: a log while it runs, warnings about its correlations and its convergence."""
+"""What is said of a fit: warnings about its correlations and its convergence."""
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,8 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from .options import ITERATIVE, Options
 from .solve import Limits, Progress, Solution
 from .views import CountedViews
-
-logger = logging.getLogger("appgrad")
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
 FAR = 0.1
@@ -115,28 +110,3 @@ def warn_if_trivial(n: int, p1: int, p2: int, solution: Solution) -> None:
             OverfitWarning,
             stacklevel=3,
         )
-
-
-def logged(callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
-    """A callback that also logs where the run stands, once a second at most."""
-    last = 0.0
-
-    def log(progress: Progress) -> Any:
-        nonlocal last
-        if progress.event is not None or progress.seconds - last >= 1:
-            last = progress.seconds
-            known = "" if np.isnan(progress.tcc) else f": captured correlation {progress.tcc:.4f}"
-            left = "" if progress.left is None else f", about {progress.left:.0f} s left"
-            event = "" if progress.event is None else f" ({progress.event})"
-            logger.info(
-                "iteration %d, %.1f passes, %d rows, %.0f rows/s, %.1f s%s",
-                progress.iteration,
-                progress.passes,
-                progress.rows,
-                progress.rows / max(progress.seconds, 1e-9),
-                progress.seconds,
-                known + left + event,
-            )
-        return None if callback is None else callback(progress)
-
-    return log

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from .views import Array, ArrayViews, Matrix, Views, canonical_csr
+from .stored_views import views_of
+from .views import Array, Matrix, Views, canonical_csr
 
 
 def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
@@ -28,7 +29,7 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
         )
     names = feature_names(X), feature_names(y)
     x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)
-    return ArrayViews(x, y, names=names)
+    return views_of(x, y, names=names)
 
 
 def is_views(data: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from operator import length_hint
 from typing import Any, Self
 
 import numpy as np
@@ -20,10 +21,11 @@ from .moments import moments
 from .options import Options
 from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
-from .remarks import logged, logger, warn_if_trivial
+from .remarks import warn_if_trivial
 from .solve import Limits, Problem, Progress, Solution, says_stop
 from .sources import as_views
 from .views import Array, ArrayViews, Block
+from .watch import followed, logger
 
 # Arrays that make up a fitted model, in the order of the public contract.
 FITTED = (
@@ -122,14 +124,16 @@ class StreamingMixin:
         """Fit to pairs (X, y) from any iterable, one after the other, none of them kept.
 
         The model is usable after every pair, also when the iterable raises. Pairs without rows are passed
-        over. The callback is called after every pair, and ends the stream when it returns True; `verbose`
-        logs rows a second and, where steps are taken, the captured correlation.
+        over. The callback is called after every pair, and ends the stream when it returns True. With
+        `verbose`, rows a second, the captured correlation where steps are taken, and the time left where the
+        iterable has a length are logged (1) or shown as a line on the terminal (2).
         """
         before, start = self.__dict__.copy(), time.perf_counter()
         self.__dict__.pop("_stream", None)
         self._forget_solution()
         try:
-            self._take(batches)
+            with followed("stream", self.verbose, self.callback) as callback:
+                self._take(batches, callback)
             if "_stream" not in self.__dict__:
                 raise ValueError("the stream had no rows")
         finally:
@@ -143,8 +147,8 @@ class StreamingMixin:
             logger.info("the stream ended after %d rows and %.1f s", self.n_samples_, spent)
         return self
 
-    def _take(self, batches: Iterable[Any]) -> None:
-        start, callback = time.perf_counter(), logged(self.callback) if self.verbose else self.callback
+    def _take(self, batches: Iterable[Any], callback: Callable[[Progress], Any] | None) -> None:
+        start, count = time.perf_counter(), length_hint(batches)
         for number, batch in enumerate(batches, 1):
             try:
                 X, y = batch
@@ -159,7 +163,14 @@ class StreamingMixin:
             if callback is not None:
                 spent, tcc = time.perf_counter() - start, self._stream.tcc
                 progress = Progress(
-                    number, 1.0, spent, np.nan, tcc, self._stream_solution, rows=self.n_samples_
+                    number,
+                    1.0,
+                    spent,
+                    np.nan,
+                    tcc,
+                    self._stream_solution,
+                    rows=self.n_samples_,
+                    left=spent * (count - number) / number if count >= number else None,
                 )
                 if says_stop(callback(progress)):
                     break

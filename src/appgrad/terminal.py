@@ -1,31 +1,23 @@
-"""What commands show: tables, progress bars, JSON."""
+"""What commands show: tables, JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .choose import duration
 from .estimators import CCA
 from .holdout import HeldOut
 from .options import ITERATIVE
-from .solve import Progress
 from .text_files import open_text
-from .views import Array, CountedViews, Views
+from .views import Array
 
 out = Console()
-err = Console(stderr=True)
 
 
 def say(text: str, console: Console = out, style: str | None = None) -> None:
@@ -42,60 +34,6 @@ def print_json(record: dict[str, Any]) -> None:
 def json_list(values: Array) -> list[float | None]:
     """JSON has no NaN."""
     return [None if np.isnan(value) else float(value) for value in values]
-
-
-class Watch:
-    """A line on the terminal that counts the rows views deliver, and follows a run of iterations."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.bar, self.captured = bar, ""
-        self.task: TaskID | None = None
-        # When the last estimate of the time left was made, and what it was.
-        self.estimate: tuple[float, float | None] = 0.0, None
-
-    def begin(self, name: str) -> None:
-        """Show what is being done, and since when."""
-        if self.task is not None:
-            self.bar.remove_task(self.task)
-        self.task, self.captured, self.estimate = self.bar.add_task(name, total=None, run=""), "", (0.0, None)
-
-    def views(self, name: str, views: Views) -> Views:
-        """The same views, counted."""
-        self.begin(name)
-        start = time.perf_counter()
-
-        def count(rows: int) -> None:
-            now = time.perf_counter()
-            at, left = self.estimate
-            parts = [f"{rows / views.n_samples:.1f} passes", self.captured]
-            if now - start >= 1:
-                parts.insert(1, f"{rows / (now - start):,.0f} rows/s")
-            if left is not None and left - (now - at) >= 0.1:
-                parts.append(f"{duration(left - (now - at))} left")
-            assert self.task is not None
-            self.bar.update(self.task, run=", ".join(filter(None, parts)))
-
-        return CountedViews(views, count)
-
-    def step(self, progress: Progress) -> None:
-        """Note where a run stands: a callback."""
-        self.captured = f"captured {progress.tcc:.4f}"
-        self.estimate = time.perf_counter(), progress.left
-
-
-@contextmanager
-def progress(show: bool) -> Iterator[Watch]:
-    """A line of progress on the terminal."""
-    bar = Bar(
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[run]}"),
-        console=err,
-        transient=True,
-        disable=not (show and err.is_terminal),
-    )
-    with bar:
-        yield Watch(bar)
 
 
 def print_model(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 
-from .threads import blas_threads, ordered_map, read_ahead
+from .threads import blas_threads, ordered_map
 
 Array = npt.NDArray[Any]
 Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
@@ -26,11 +25,6 @@ BLOCK_BYTES = 32 * 2**20
 COALESCED = 4
 # Entries of a sparse block at least: fewer are multiplied in less time than it takes to start a thread.
 SPARSE_BLOCK = 10**5
-# Rows of files are read in runs of so many bytes, and shuffled so many runs at a time: sorted rows must not
-# bias a minibatch, and single rows take as long to read as a run.
-RUN_BYTES, RUNS = 2**20, 64
-# The least that is read of a mapped file.
-PAGE = 4096
 # Column index and value of one stored entry of a sparse block.
 ENTRY_BYTES = 12
 
@@ -208,7 +202,6 @@ class ArrayViews(BaseViews):
         names: tuple[Array | None, Array | None] = (None, None),
         labels: tuple[str, str] = ("X", "y"),
         threads: int | None = None,
-        stamps: dict[str, tuple[int, int]] | None = None,
     ) -> None:
         if x.shape[0] != y.shape[0]:
             raise ValueError(
@@ -216,12 +209,10 @@ class ArrayViews(BaseViews):
                 "rows must be paired; drop or align the unmatched ones"
             )
         self.x, self.y, self.rows, self.names, self.labels = x, y, rows, names, labels
-        self.stamps = stamps or {}
         self.n_samples = x.shape[0] if rows is None else len(rows)
         self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
         self.sparse = sp.issparse(x) and sp.issparse(y)
-        self.stored = any(_is_stored(m) for m in (x, y))
         self.threads = blas_threads() if threads is None else threads
         self.block_rows = self._block_rows()
 
@@ -257,42 +248,11 @@ class ArrayViews(BaseViews):
         return (part.block() for part in self.parts(dtype))
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be cut and converted; of files, each is read while those before it are worked on."""
+        """Blocks to be cut and converted."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
-        self._require_unchanged()
-        starts = range(0, self.n_samples, self.block_rows)
-        rows = [min(self.block_rows, self.n_samples - start) for start in starts]
-        makes: Generator[Callable[[], Block], None, None] = (
-            partial(self._block, start, start + r, dtype) for start, r in zip(starts, rows, strict=True)
-        )
-        if self.stored and len(rows) > 1:
-            makes = read_ahead(partial(_read, make) for make in makes)
-        with closing(makes):
-            for count, make in zip(rows, makes, strict=True):
-                yield Part(count, make)
-        self._require_unchanged()
-
-    def _require_unchanged(self) -> None:
-        """Raise when a file that is read in every pass is not what it was: rows of two would be mixed."""
-        for path, before in self.stamps.items():
-            if stamp(path) != before:
-                raise ValueError(
-                    f"{path} has changed since it was opened: open it again, when it is complete"
-                )
-
-    def order(self, rng: np.random.Generator) -> Array:
-        """All rows in random order; of files, runs of rows at random, shuffled many runs at a time."""
-        n, m = self.n_samples, (self.x, self.y)
-        if not self.stored:
-            return super().order(rng)
-        entries = (ENTRY_BYTES * z.nnz / n if sp.issparse(z) else z.shape[1] * z.dtype.itemsize for z in m)
-        run = max(1, int(RUN_BYTES / max(sum(entries), 1)))
-        runs = rng.permutation(-(-n // run))
-        order = (runs[:, None] * run + np.arange(run)).ravel()
-        order = order[order < n]
-        for start in range(0, n, RUNS * run):
-            rng.shuffle(order[start : start + RUNS * run])
-        return np.asarray(order)
+        for start in range(0, self.n_samples, self.block_rows):
+            stop = min(start + self.block_rows, self.n_samples)
+            yield Part(stop - start, partial(self._block, start, stop, dtype))
 
     def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
         index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
@@ -301,27 +261,11 @@ class ArrayViews(BaseViews):
     def take(self, rows: Array) -> ArrayViews:
         """The views restricted to these rows, not copied."""
         selected = rows if self.rows is None else self.rows[rows]
-        return ArrayViews(
-            self.x,
-            self.y,
-            rows=selected,
-            names=self.names,
-            labels=self.labels,
-            threads=self.threads,
-            stamps=self.stamps,
-        )
+        return type(self)(self.x, self.y, rows=selected, **self._about())
 
-
-def _read(make: Callable[[], Block]) -> Block:
-    """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
-    block = make()
-    for z in block[1:]:
-        for part in (z.data, z.indices) if sp.issparse(z) else (z,):
-            if isinstance(part, np.memmap):
-                part[
-                    tuple(slice(None, None, max(1, PAGE // max(1, abs(step)))) for step in part.strides)
-                ].max(initial=0)
-    return block
+    def _about(self) -> dict[str, Any]:
+        """What views on other rows of the same matrices share."""
+        return {"names": self.names, "labels": self.labels, "threads": self.threads}
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
@@ -441,20 +385,5 @@ def _is_single(m: Matrix) -> bool:
     return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
 
 
-def _is_stored(m: Matrix) -> bool:
-    """Whether rows come from a file each time they are asked for."""
-    values = m.data if sp.issparse(m) else m
-    return isinstance(values, np.memmap) or not isinstance(values, np.ndarray)
-
-
 def _same(block: Block) -> Block:
     return block
-
-
-def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """What changes when a file, or one in a folder, is written to: sizes and times."""
-    files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names] or [
-        str(path)
-    ]
-    found = [os.stat(file) for file in files]
-    return sum(f.st_size for f in found), max(f.st_mtime_ns for f in found)

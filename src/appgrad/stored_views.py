@@ -1,0 +1,107 @@
+"""Views on files: read ahead, in runs of rows, and noticed when they change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .threads import read_ahead
+from .views import ENTRY_BYTES, Array, ArrayViews, Block, Matrix, Part
+
+# Sizes and times of files, by their paths.
+Stamps = dict[str, tuple[int, int]]
+# Rows of files are read in runs of so many bytes, and shuffled so many runs at a time: sorted rows must not
+# bias a minibatch, and single rows take as long to read as a run.
+RUN_BYTES, RUNS = 2**20, 64
+# The least that is read of a mapped file.
+PAGE = 4096
+
+
+def views_of(
+    x: Matrix, y: Matrix, stamps: dict[str, tuple[int, int]] | None = None, **about: Any
+) -> ArrayViews:
+    """Views on two matrices, wherever they are."""
+    if any(_is_stored(m) for m in (x, y)):
+        return StoredViews(x, y, stamps=stamps, **about)
+    return ArrayViews(x, y, **about)
+
+
+class StoredViews(ArrayViews):
+    """Views on two matrices of which one at least is read from a file whenever rows are asked for.
+
+    `stamps` are those of the files when they were opened.
+    """
+
+    def __init__(
+        self, x: Matrix, y: Matrix, *, stamps: dict[str, tuple[int, int]] | None = None, **about: Any
+    ):
+        super().__init__(x, y, **about)
+        self.stamps = stamps or {}
+
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks to be made, each read while those before it are worked on."""
+        self._require_unchanged()
+        parts = list(super().parts(dtype))
+        if len(parts) == 1:
+            yield from parts
+        else:
+            with closing(read_ahead(partial(_read, part.block) for part in parts)) as makes:
+                for part, make in zip(parts, makes, strict=True):
+                    yield Part(part.rows, make)
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
+        """Raise when a file that is read in every pass is not what it was: rows of two would be mixed."""
+        for path, before in self.stamps.items():
+            if stamp(path) != before:
+                raise ValueError(
+                    f"{path} has changed since it was opened: open it again, when it is complete"
+                )
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """Runs of rows at random, shuffled many runs at a time."""
+        n, m = self.n_samples, (self.x, self.y)
+        entries = (ENTRY_BYTES * z.nnz / n if sp.issparse(z) else z.shape[1] * z.dtype.itemsize for z in m)
+        run = max(1, int(RUN_BYTES / max(sum(entries), 1)))
+        runs = rng.permutation(-(-n // run))
+        order = (runs[:, None] * run + np.arange(run)).ravel()
+        order = order[order < n]
+        for start in range(0, n, RUNS * run):
+            rng.shuffle(order[start : start + RUNS * run])
+        return np.asarray(order)
+
+    def _about(self) -> dict[str, Any]:
+        return super()._about() | {"stamps": self.stamps}
+
+
+def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """What changes when a file, or one in a folder, is written to: sizes and times."""
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names] or [
+        str(path)
+    ]
+    found = [os.stat(file) for file in files]
+    return sum(f.st_size for f in found), max(f.st_mtime_ns for f in found)
+
+
+def _read(make: Callable[[], Block]) -> Block:
+    """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
+    block = make()
+    for z in block[1:]:
+        for part in (z.data, z.indices) if sp.issparse(z) else (z,):
+            if isinstance(part, np.memmap):
+                part[
+                    tuple(slice(None, None, max(1, PAGE // max(1, abs(step)))) for step in part.strides)
+                ].max(initial=0)
+    return block
+
+
+def _is_stored(m: Matrix) -> bool:
+    """Whether rows come from a file each time they are asked for."""
+    values = m.data if sp.issparse(m) else m
+    return isinstance(values, np.memmap) or not isinstance(values, np.ndarray)

@@ -1,0 +1,100 @@
+"""Where a run stands, on the terminal and in the log."""
+
+import io
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sklearn import config_context
+
+from appgrad import CCA, watch
+from appgrad.datasets import planted
+
+
+@pytest.fixture(scope="module")
+def data():
+    p = planted(6000, 12, 10, [0.9, 0.7, 0.5], random_state=0)
+    return p.X, p.y
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What a terminal of 80 columns is sent."""
+    file = io.StringIO()
+    monkeypatch.setattr(watch, "err", Console(file=file, force_terminal=True, width=80, color_system=None))
+    return file
+
+
+def halves(X, Y, size=500):
+    return [(X[i : i + size], Y[i : i + size]) for i in range(0, len(X), size)]
+
+
+def slow(progress):
+    time.sleep(0.15)
+
+
+def test_a_stream_has_a_line_on_the_terminal(data, screen):
+    """Rows and their rate, what is captured, and the time left where the length of the stream is known."""
+    with config_context(working_memory=0.001):
+        model = CCA(3, verbose=2, callback=slow, random_state=0).fit_stream(halves(*data))
+    said = screen.getvalue()
+    assert model.solver_ == "stochastic"
+    for part in ("stream", ",000 rows, ", " rows/s, captured ", " s left"):
+        assert part in said
+    assert "passes" not in said
+    # The line is gone in the end.
+    assert said.endswith("\x1b[2K")
+
+
+def test_a_stream_of_unknown_length_says_nothing_of_its_end(data, screen):
+    CCA(3, verbose=2, callback=slow).fit_stream(pair for pair in halves(*data)[:8])
+    said = screen.getvalue()
+    assert "4,000 rows" in said
+    assert "left" not in said
+    # Sums have captured nothing before they are solved for.
+    assert "captured" not in said
+
+
+def test_a_fit_has_a_line_on_the_terminal(data, screen):
+    told = []
+    with pytest.warns(match="max_iter"):
+        CCA(3, solver="lobpcg", verbose=2, max_iter=4, tol=0, callback=told.append).fit(*data)
+    said = screen.getvalue()
+    assert "fit" in said
+    assert " passes, captured 2." in said
+    assert len(told) == 4
+
+
+def test_a_callback_ends_a_stream_that_is_shown(data, screen):
+    model = CCA(3, verbose=2, callback=lambda progress: progress.rows >= 1500).fit_stream(halves(*data))
+    assert model.n_samples_ == 1500
+
+
+def test_the_line_is_gone_when_a_stream_breaks(data, screen):
+    def broken():
+        yield data[0][:100], data[1][:100]
+        raise OSError("the line is dead")
+
+    model = CCA(3, verbose=2)
+    with pytest.raises(OSError, match="dead"):
+        model.fit_stream(broken())
+    assert model.n_samples_ == 100
+    assert screen.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_without_a_terminal_it_is_logged(verbose, data, caplog, capfd):
+    with caplog.at_level("INFO", "appgrad"):
+        CCA(3, verbose=verbose).fit_stream(halves(*data))
+    assert "the stream ended after 6000 rows" in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_callbacks_are_told_the_time_left(data):
+    known, unknown = [], []
+    CCA(3, callback=lambda p: known.append((p.seconds, p.left))).fit_stream(halves(*data))
+    CCA(3, callback=lambda p: unknown.append(p.left)).fit_stream(iter(pair for pair in halves(*data)))
+    assert unknown == [None] * 12
+    seconds, left = np.array(known).T
+    np.testing.assert_allclose(left, seconds * (12 - np.arange(1, 13)) / np.arange(1, 13))
