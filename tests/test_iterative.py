@@ -19,9 +19,10 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from appgrad import CCA
+from appgrad import CCA, subspace_distance
 from appgrad.covariance import Covariance, DenseCovariance, units
 from appgrad.datasets import planted
+from appgrad.linalg import captured
 from appgrad.moments import moments, second_moments
 from appgrad.options import Options
 from appgrad.preconditioners import jacobi
@@ -30,7 +31,7 @@ from appgrad.run import run
 from appgrad.solve import Limits, Problem
 from appgrad.solvers.als import ALS
 from appgrad.solvers.appgrad import CALM, AppGrad, mean_square
-from appgrad.solvers.stochastic import Stochastic
+from appgrad.solvers.stochastic import Stochastic, leading
 from appgrad.views import ArrayViews, CountedViews
 from helpers import BACKENDS, ITERATIVE, memmap, minibatches, sparse_counts
 
@@ -707,3 +708,77 @@ def test_only_calm_states_are_returned_to(data):
             restless += 1
             assert trial.good[0] is not trial.phi_t
     assert restless > 3
+
+
+@pytest.mark.parametrize("at", [None, 15, 25])
+def test_an_unusual_minibatch_is_left_out(at):
+    """Once a step has proved itself, rows that make the iterate run away cost half of it, and no more."""
+    p = planted(8000, 15, 12, RHO, random_state=0)
+    calm, wild = (
+        list(minibatches(ArrayViews(f * p.X, f * p.y), 200, 100, 40, np.random.default_rng(1)))
+        for f in (1.0, 30.0)
+    )
+    solver = Stochastic(3, (0.1, 0.1), adaptive=True)
+    state, _ = solver.init(calm[0], 3, np.random.default_rng(0))
+    for i, batch in enumerate(calm[1:], 1):
+        before = state.trials[0]
+        state, report = solver.step(state, batch._replace(cov=wild[i].cov) if i == at else batch)
+        assert (report.event is not None) == (i == at)
+        if i == at:
+            after = state.trials[0]
+            assert after.phi_t is before.good[0]
+            assert after.multiple == before.multiple / 2
+    cov = Covariance(views := ArrayViews(p.X, p.y), m := moments(views), units(m, views.dtype))
+    found = captured(*cov.grams(report.A, report.B), 3)[2]
+    # 2.14 without such a minibatch.
+    assert found > 2.0
+
+
+def test_pairs_are_chosen_by_rows_and_by_iterates():
+    """Noisy correlations are moved towards those that iterates at a fixed point stand for."""
+    rho, k, rows, gains = np.linspace(0.9, 0.05, 30), 10, 500, []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        # Bases with phi_t'Sx phi_t = psi_t'Sy psi_t = diag(rho)^2, turned at random.
+        R = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+        noise = np.sqrt(1 - rho**2) * rng.standard_normal((30, 30)) * np.sqrt(1 - rho**2)[:, None]
+        T = np.diag(rho) + noise / np.sqrt(rows)
+        G, Gxy = (R * rho**2) @ R.T, R @ (rho[:, None] * T * rho) @ R.T
+
+        def caught(rows, grams=(G, Gxy, G), R=R):
+            """The correlations of the pairs chosen, were there no noise."""
+            P, Q = (np.linalg.qr((R * rho).T @ C)[0] for C in leading(grams, rows, k))
+            return np.linalg.svd(P.T @ (rho[:, None] * Q), compute_uv=False).sum()
+
+        few, measured, best = caught(rows), caught(1e15), rho[:k].sum()
+        P, _, Qt = np.linalg.svd(T)
+        alone = np.linalg.svd(P[:, :k].T @ (rho[:, None] * Qt[:k].T), compute_uv=False).sum()
+        assert measured == pytest.approx(alone, rel=1e-9)
+        assert measured < 0.99 * best
+        # As much noise as could explain the difference: the iterates alone.
+        assert caught(1.0) == pytest.approx(best, rel=1e-9)
+        gains.append((few - measured) / (best - measured))
+    assert np.median(gains) > 0.5
+
+
+def test_pairs_are_chosen_by_rows_where_iterates_mislead():
+    """Iterates that are far from a fixed point are not believed."""
+    rho, k = np.linspace(0.9, 0.05, 30), 10
+    G, size = np.diag(rho[::-1] ** 2), rho[::-1]
+    P, Q = leading((G, size[:, None] * np.diag(rho) * size, G), 5000.0, k)
+    chosen = np.zeros((30, k))
+    chosen[:k] = np.eye(k)
+    for C in (P, Q):
+        assert subspace_distance(size[:, None] * C, chosen) < 0.1
+
+
+def test_rows_behind_averaged_gram_matrices(data):
+    """Weights rise from 1 to w: the mean is worth 3/4 of the rows, as many as its variance tells."""
+    solver = Stochastic(3, (0.1, 0.1), adaptive=True)
+    stream = iter(minibatches(ArrayViews(*data), 20, 50, 100, np.random.default_rng(0)))
+    state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
+    for batch in stream:
+        state, report = solver.step(state, batch)
+    w = np.arange(1, state.trials[0].weight + 1)
+    assert len(w) > 10
+    assert report.rows == pytest.approx(20 * w.sum() ** 2 / (w**2).sum())

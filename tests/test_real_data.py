@@ -124,11 +124,11 @@ def test_a_million_sparse_rows(data_folder):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
-    ("name", "bars"), [("mnist", {"auto": 0.96, 1e-5: 0.98}), ("mediamill", {"auto": 0.90})]
+    ("name", "bars"), [("mnist", {"auto": 0.965, 1e-5: 0.985}), ("mediamill", {"auto": 0.92})]
 )
 def test_one_stochastic_pass_by_default(name, bars, seed, data_folder):
     """One of MNIST's twenty correlations is that of two pixels lit in one image, which one pass cannot find:
-    against the exact solution 0.96 are reached, and 0.98 against the one with a ridge of 1e-5, a
+    against the exact solution 0.965 are reached, and 0.985 against the one with a ridge of 1e-5, a
     ten-thousandth of a pixel's mean variance, which leaves that pair out.
     """
     X, Y = DATA[name](data_folder)

@@ -432,11 +432,15 @@ def test_a_stream_is_usable_at_any_time(long):
     assert found[-1] > 0.99
 
 
-@pytest.mark.parametrize("memory", [1024, 0.05])
-def test_forgetting_follows_a_change(memory):
-    """After as many rows of a new kind as of the old, only a model that forgets is a fresh one's equal."""
-    old = planted(15000, 30, 25, [0.9, 0.8], random_state=0)
-    new = planted(20000, 30, 25, [0.9, 0.8], random_state=1)
+@pytest.mark.parametrize("seed", [0, 10])
+@pytest.mark.parametrize(("memory", "behind"), [(1024, 0.1), (0.05, 0.03)])
+def test_forgetting_follows_a_change(memory, behind, seed):
+    """After as many rows of a new kind as of the old, only a model that forgets is a fresh one's equal.
+
+    Sums keep all rows for ever; steps forget a little by themselves.
+    """
+    old = planted(15000, 30, 25, [0.9, 0.8], random_state=seed)
+    new = planted(20000, 30, 25, [0.9, 0.8], random_state=seed + 1)
     test, late = (new.X[15000:], new.y[15000:]), (new.X[:15000], new.y[:15000])
     with config_context(working_memory=memory):
         scores = {}
@@ -445,8 +449,8 @@ def test_forgetting_follows_a_change(memory):
             model.fit_stream([*pairs(old.X, old.y, 500), *pairs(*late, 500)])
             scores[forget] = model.score(*test)
         fresh = CCA(2, random_state=0).fit_stream(pairs(*late, 500)).score(*test)
-    assert scores[2000] > 0.95 * fresh
-    assert scores[None] < 0.9 * fresh
+    assert scores[2000] > 0.98 * fresh
+    assert scores[None] < (1 - behind) * fresh
 
 
 def test_what_batches_may_be(data):

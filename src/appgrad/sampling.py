@@ -8,14 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from .covariance import Covariance, Ridge, working_dtype
-from .linalg import captured
 from .minibatches import Buffer, Minibatch, Minibatches
 from .moments import Moments, moments
 from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
 from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
 from .solve import Limits, Problem, Report, Solution, canonical
 from .solvers.appgrad import small_flops
-from .solvers.stochastic import Stochastic
+from .solvers.stochastic import Stochastic, leading
 from .views import CountedViews, Views
 
 # Unless asked otherwise: passes, and steps at least.
@@ -83,9 +82,8 @@ def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
     A, B = report.A, report.B
     if report.grams is not None:
         # Which k of the columns are best is known from more rows than are at hand.
-        Nx, Ny, _ = captured(*report.grams, k)
-        P, _, Qt = np.linalg.svd(Nx.T @ report.grams[1] @ Ny)
-        A, B = A @ (Nx @ P[:, :k]), B @ (Ny @ Qt[:k].T)
+        P, Q = leading(report.grams, report.rows, k)
+        A, B = A @ P, B @ Q
     found = canonical(at_hand, A, B, k)
     # Bounds on what these rows have in common say nothing of the others.
     found = found._replace(error_bounds=np.full(k, np.nan))

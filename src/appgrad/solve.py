@@ -65,11 +65,11 @@ class Solution(NamedTuple):
 class Report(NamedTuple):
     """What one step found out on the way: diagnostics travel apart from the state.
 
-    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand,
-    `correlations` theirs if they are canonical pairs of their spans already, and `residual` the largest of
-    theirs where it is known. An `estimate` of the correlation captured, from some of the rows or in low
-    precision, does not compete with earlier ones: the newest counts. `event` says what went wrong and was
-    mended; `stalled` that going on is no use.
+    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand (from as
+    much as `rows` rows), `correlations` theirs if they are canonical pairs of their spans already, and
+    `residual` the largest of theirs where it is known. An `estimate` of the correlation captured, from some
+    of the rows or in low precision, does not compete with earlier ones: the newest counts. `event` says what
+    went wrong and was mended; `stalled` that going on is no use.
     """
 
     A: Array
@@ -79,6 +79,7 @@ class Report(NamedTuple):
     converged: bool
     products: Products | None = None
     grams: tuple[Array, Array, Array] | None = None
+    rows: float = np.inf
     correlations: Array | None = None
     residual: float = np.inf
     estimate: bool = False

@@ -42,7 +42,8 @@ class Trial(NamedTuple):
     """One run of the algorithm with its own step.
 
     The variables with a tilde, their normalisers and the Gram matrices these come from, smoothed; the last
-    state worth returning to and the most it captured; the averages of the iterates since a moment.
+    state worth returning to and the most it captured; the averages of the iterates since a moment, their
+    Gram matrices, and as how many rows these are worth.
     """
 
     multiple: float
@@ -55,6 +56,7 @@ class Trial(NamedTuple):
     weight: int = 0
     means: tuple[Array, ...] = ()
     mean_grams: tuple[Array, Array, Array] | None = None
+    mean_rows: float = 0.0
 
 
 class State(NamedTuple):
@@ -142,6 +144,9 @@ class Stochastic:
         if is_lost(size, tcc, trial.best):
             before = mean_square(trial.grams[0], trial.grams[2])
             factor = cut(size, before)
+            if self.adaptive and batch.share >= LAST_TRIALS:
+                # The step has proved itself on other rows. These are unusual, and left out.
+                factor = 2.0
             trial = trial._replace(multiple=trial.multiple / factor)
             event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
             phi_t, psi_t = trial.good
@@ -214,12 +219,12 @@ class Stochastic:
         averaged = state.averaging and trial.weight > 0
         A, B = trial.means[:2] if averaged else (trial.phi_t, trial.psi_t)
         grams = trial.mean_grams if averaged else None
-        return Report(A, B, tcc, flops, False, None, grams, estimate=True, event=event)
+        return Report(A, B, tcc, flops, False, None, grams, trial.mean_rows, estimate=True, event=event)
 
 
 def forgotten(trial: Trial) -> Trial:
     """A trial whose averages start anew."""
-    return trial._replace(weight=0, means=(), mean_grams=None)
+    return trial._replace(weight=0, means=(), mean_grams=None, mean_rows=0.0)
 
 
 def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
@@ -232,9 +237,32 @@ def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
     means = new if weight == 1 else _towards(trial.means, new, 1 / weight)
     if batch is None:
         return trial._replace(weight=weight, means=means)
-    found = batch.normaliser.grams(*means)
-    grams = found if trial.mean_grams is None else _towards(trial.mean_grams, found, 2 / (weight + 1))
-    return trial._replace(weight=weight, means=means, mean_grams=grams)
+    found, rows = batch.normaliser.grams(*means), float(min(batch.cov.n, batch.normaliser.n))
+    if trial.mean_grams is None:
+        return trial._replace(weight=weight, means=means, mean_grams=found, mean_rows=rows)
+    share = 2 / (weight + 1)
+    grams = _towards(trial.mean_grams, found, share)
+    # As the variance of such a mean has it.
+    rows = 1 / ((1 - share) ** 2 / trial.mean_rows + share**2 / rows)
+    return trial._replace(weight=weight, means=means, mean_grams=grams, mean_rows=rows)
+
+
+def leading(grams: tuple[Array, Array, Array], rows: float, k: int) -> tuple[Array, Array]:
+    """Which k combinations of the columns of phi_t and psi_t are most correlated: two matrices of k columns.
+
+    The correlation matrix T of all combinations is known from `rows` rows, with noise, and from the iterates
+    themselves: at a fixed point phi_t = Sx^-1 Sxy psi and psi_t = Sy^-1 Syx phi, so T is both
+    (phi_t'Sx phi_t)^1/2 and (psi_t'Sy psi_t)^1/2. The two are weighed by how far they are apart and how much
+    of that is noise (Stein 1956; an entry of T has a variance of (1 - rho_i^2) (1 - rho_j^2) / rows or so).
+    """
+    Gx, Gxy, Gy = grams
+    Nx, Ny = inverse_root(Gx), inverse_root(Gy)
+    T, fixed = Nx.T @ Gxy @ Ny, (Gx @ Nx + Gy @ Ny) / 2
+    rho = np.minimum(np.linalg.svd(T, compute_uv=False), 1.0)
+    apart, noise = float(np.sum((T - fixed) ** 2)), float(np.sum(1 - rho**2)) ** 2 / rows
+    share = noise / apart if apart > noise else 1.0
+    P, _, Qt = np.linalg.svd((1 - share) * T + share * fixed)
+    return Nx @ P[:, :k], Ny @ Qt[:k].T
 
 
 def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:
