@@ -129,3 +129,21 @@ def test_a_short_rest_is_no_minibatch(rng):
     X = rng.standard_normal((401, 30))
     *_, last = minibatches(ArrayViews(X, X), 100, None, 4, rng, passes=1)
     assert last.peaks[0].max() < 2
+
+
+@pytest.mark.parametrize(("passes", "judging"), [(0.5, 125), (1, 200), (1.5, 200), (3, 200)])
+def test_a_run_is_judged_once_by_rows_it_has_not_used(passes, judging, rng):
+    """A quarter of the first pass, and a portion (200 rows) at most."""
+    X, Y = numbered(1000)
+    used, judges = [], []
+    for batch in minibatches(ArrayViews(X, Y), 25, None, int(40 * passes), rng, passes, portion=200):
+        if batch.judges is not None:
+            assert not judges
+            judges = [half.views.x[:, 0] for half in batch.judges()]
+            assert not set(np.concatenate(judges)) & set(used)
+        used.extend(batch.cov.views.x[:, 0])
+    first, second = judges
+    assert abs(len(first) - len(second)) <= 1
+    assert len(first) + len(second) == judging
+    # Then they are used.
+    assert set(first) | set(second) <= set(used)

@@ -101,13 +101,13 @@ def test_from_covariance_without_centring(data):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n": 0}, "n must be a number of rows above 0"),
+        ({"n": 0.5}, "n must be a number of rows, at least 1"),
         ({"Sxy": np.eye(3)}, r"Sxy has shape \(3, 3\), expected \(3, 2\)"),
         ({"Sx": np.triu(np.ones((3, 3)))}, "Sx is not symmetric"),
         ({"Sy": -np.eye(2)}, "Sy has negative variances"),
         ({"Sx": np.full((3, 3), np.nan)}, "Sx holds values that are not finite"),
         ({"mean_y": np.zeros(3)}, r"mean_y has shape \(3,\), expected \(2,\)"),
-        ({"n": np.inf}, "n must be a number of rows above 0"),
+        ({"n": np.inf}, "n must be a number of rows, at least 1"),
         ({"Sx": np.zeros((0, 0))}, "a column at least"),
         ({"Sxy": np.full((3, 2), 0.9)}, "cannot be of the same rows"),
         ({"solver": "lobpcg"}, "needs rows"),
@@ -287,12 +287,45 @@ def test_an_interrupt_counts_no_row_twice(data, monkeypatch):
 
 def test_correlations_of_a_wide_stream_are_not_those_of_its_steps(rng):
     """Rows that steps were taken on flatter them: noise has no correlation."""
-    X, Y = rng.standard_normal((6000, 700)), rng.standard_normal((6000, 600))
+    X, Y = rng.standard_normal((9000, 700)), rng.standard_normal((9000, 600))
     with config_context(working_memory=1):
         model = CCA(3, random_state=0).fit_stream(pairs(X, Y, 500))
     assert model.solver_ == "stochastic"
     assert model.canonical_correlations_.max() < 0.1
     assert model.training_correlations_.max() > 0.2
+
+
+@pytest.mark.parametrize("rows", [1500, 2400, 3900])
+def test_a_stream_that_is_still_in_memory_is_fit(rows, long):
+    X, Y = (m[:rows] for m in long)
+    assert_same(CCA(3, solver="stochastic").fit_stream(pairs(X, Y, 300)), CCA(3).fit(X, Y))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_first_rows_without_rank_are_overcome(rank, long, rng):
+    """Steps on rows that do not vary would lead nowhere for ever."""
+    X, Y = long
+    lead = [rng.standard_normal((4400, rank)) @ np.ones((rank, m.shape[1])) for m in long]
+    model = CCA(3, solver="stochastic", random_state=0)
+    for x, y in [*pairs(*lead, 200), *pairs(X, Y, 500)]:
+        model.partial_fit(x, y)
+    best = CCA(3).fit(X, Y).canonical_correlations_
+    assert correlations(*model.transform(X, Y)).sum() > 0.95 * best.sum()
+
+
+def test_sums_that_overflow_together_change_nothing(data):
+    X, Y = (1e152 * (m - m.mean(axis=0)) for m in data)
+    model = CCA(2)
+
+    def added():
+        for _ in range(400):
+            model.partial_fit(X, Y)
+
+    with pytest.raises(ValueError, match="too large to be added up: rescale"):
+        added()
+    assert 600 <= model.n_samples_ < 400 * 600
+    assert model.n_samples_ % 600 == 0
+    assert np.all(np.isfinite(model.canonical_correlations_))
 
 
 def test_the_last_rows_are_used(long):
@@ -324,7 +357,7 @@ def test_a_short_first_stream_does_not_make_short_steps(long):
 
 @pytest.mark.parametrize("normaliser", ["batch", 300])
 def test_the_normaliser_asked_for(normaliser, long):
-    X, Y = (m[:6000] for m in long)
+    X, Y = (m[:9000] for m in long)
     with config_context(working_memory=0.05):
         asked = CCA(3, random_state=0, normaliser=normaliser).fit_stream(pairs(X, Y, 500))
         auto = CCA(3, random_state=0).fit_stream(pairs(X, Y, 500))
@@ -470,7 +503,7 @@ def test_what_batches_may_be(data):
         CCA(3).fit_stream([(X, Y), (X[:, :5], Y)])
     with pytest.raises(ValueError, match="batch 2: "):
         CCA(3).fit_stream([(X, Y), (X[:0], Y[:5])])
-    with pytest.raises(ValueError, match=r"batch 1 is ndarray, not a pair"):
+    with pytest.raises(ValueError, match=r"batch 1 is a ndarray, not a pair"):
         CCA(3).fit_stream([X])
 
 
@@ -521,3 +554,48 @@ def test_what_does_not_stream(data):
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="only models that keep second moments can be merged"):
             CCA(2).partial_fit(X, Y).merge(CCA(2).partial_fit(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"),
+    [
+        ([(1, 2, 3)], "batch 1 is a tuple of 3, not a pair"),
+        ([(3, 4)], "batch 1: a view must be a matrix, got int"),
+    ],
+)
+def test_batches_that_are_none(batches, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        CCA(1).fit_stream(batches)
+
+
+def test_what_is_for_fit(data, tmp_path):
+    X, Y = data
+    with pytest.raises(TypeError, match=r"use fit\(views\), or partial_fit\(views\)"):
+        CCA(1).fit_stream(ArrayViews(X, Y))
+    with pytest.warns(UserWarning, match="checkpoint is for fit: of a stream, save the model"):
+        CCA(1, checkpoint=tmp_path / "c").partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("error", [TypeError, NotImplementedError, ValueError])
+def test_a_loader_without_a_length(error, data):
+    class Loader:
+        def __iter__(self):
+            return iter([data])
+
+        def __len__(self):
+            raise error
+
+    left = []
+    CCA(1, callback=lambda progress: left.append(progress.left)).fit_stream(Loader())
+    assert left == [None]
+
+
+def test_statistics_of_single_columns():
+    model = CCA.from_covariance(100, 2.0, 1.0, [[0.5]], n_components=1)
+    assert model.canonical_correlations_ == pytest.approx(0.5 / np.sqrt(2))
+
+
+def test_values_too_small_for_steps(long):
+    X, Y = (m[:5000] for m in long)
+    with pytest.raises(ValueError, match="the values of X are too small to be squared: rescale"):
+        CCA(1, solver="stochastic").fit(X * 1e-160, Y)

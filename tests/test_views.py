@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import open_views
+from appgrad.sources import as_views
 from appgrad.stored_files import StoredRows
 from appgrad.stored_views import StoredViews
 from appgrad.threads import blas_threads
@@ -378,3 +379,11 @@ def test_one_column_larger_than_a_block(tmp_path):
         views = open_views(tmp_path / "x.npy", tmp_path / "x.npy")
         assert views.block_rows < 5000
         np.testing.assert_allclose(views.sum(lambda b: (b.x.sum(axis=0),))[0], x.sum())
+
+
+def test_a_mapped_file_given_as_an_array_is_stored(tmp_path, rng):
+    """scikit-learn's checks make a plain array of it, which is still read from the disk."""
+    np.save(tmp_path / "x.npy", rng.random((100, 3)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert isinstance(as_views(x, x[:, 1:]), StoredViews)
+    assert not isinstance(as_views(np.array(x), np.array(x)), StoredViews)

@@ -26,7 +26,7 @@ def screen(monkeypatch):
     return file
 
 
-def halves(X, Y, size=500):
+def batches(X, Y, size=500):
     return [(X[i : i + size], Y[i : i + size]) for i in range(0, len(X), size)]
 
 
@@ -37,7 +37,7 @@ def slow(progress):
 def test_a_stream_has_a_line_on_the_terminal(data, screen):
     """Rows and their rate, what is captured, and the time left where the length of the stream is known."""
     with config_context(working_memory=0.001):
-        model = CCA(3, verbose=2, callback=slow, random_state=0).fit_stream(halves(*data))
+        model = CCA(3, verbose=2, callback=slow, random_state=0).fit_stream(batches(*data))
     said = screen.getvalue()
     assert model.solver_ == "stochastic"
     for part in ("stream", ",000 rows, ", " rows/s, captured ", " s left"):
@@ -48,7 +48,7 @@ def test_a_stream_has_a_line_on_the_terminal(data, screen):
 
 
 def test_a_stream_of_unknown_length_says_nothing_of_its_end(data, screen):
-    CCA(3, verbose=2, callback=slow).fit_stream(pair for pair in halves(*data)[:8])
+    CCA(3, verbose=2, callback=slow).fit_stream(pair for pair in batches(*data)[:8])
     said = screen.getvalue()
     assert "4,000 rows" in said
     assert "left" not in said
@@ -66,8 +66,26 @@ def test_a_fit_has_a_line_on_the_terminal(data, screen):
     assert len(told) == 4
 
 
+def test_a_run_without_rows_is_shown_too(data, screen):
+    """Covariances are gathered once: then no rows are counted."""
+    with pytest.warns(match="max_iter"):
+        CCA(3, solver="als", verbose=2, max_iter=4, tol=0, callback=slow).fit(*data)
+    assert " passes, captured 2." in screen.getvalue()
+
+
+@pytest.mark.parametrize("verbose", ["2", [2], 2.5])
+def test_verbose_is_a_number(verbose, data):
+    with pytest.raises(ValueError, match="verbose must be an integer"):
+        CCA(1, verbose=verbose).fit(*data)
+
+
+def test_a_callback_is_callable(data):
+    with pytest.raises(ValueError, match="callback must be None or callable, got 5"):
+        CCA(1, callback=5).fit_stream(batches(*data))
+
+
 def test_a_callback_ends_a_stream_that_is_shown(data, screen):
-    model = CCA(3, verbose=2, callback=lambda progress: progress.rows >= 1500).fit_stream(halves(*data))
+    model = CCA(3, verbose=2, callback=lambda progress: progress.rows >= 1500).fit_stream(batches(*data))
     assert model.n_samples_ == 1500
 
 
@@ -86,15 +104,15 @@ def test_the_line_is_gone_when_a_stream_breaks(data, screen):
 @pytest.mark.parametrize("verbose", [1, 2])
 def test_without_a_terminal_it_is_logged(verbose, data, caplog, capfd):
     with caplog.at_level("INFO", "appgrad"):
-        CCA(3, verbose=verbose).fit_stream(halves(*data))
+        CCA(3, verbose=verbose).fit_stream(batches(*data))
     assert "the stream ended after 6000 rows" in caplog.text
     assert capfd.readouterr() == ("", "")
 
 
 def test_callbacks_are_told_the_time_left(data):
     known, unknown = [], []
-    CCA(3, callback=lambda p: known.append((p.seconds, p.left))).fit_stream(halves(*data))
-    CCA(3, callback=lambda p: unknown.append(p.left)).fit_stream(iter(pair for pair in halves(*data)))
+    CCA(3, callback=lambda p: known.append((p.seconds, p.left))).fit_stream(batches(*data))
+    CCA(3, callback=lambda p: unknown.append(p.left)).fit_stream(iter(pair for pair in batches(*data)))
     assert unknown == [None] * 12
     seconds, left = np.array(known).T
     np.testing.assert_allclose(left, seconds * (12 - np.arange(1, 13)) / np.arange(1, 13))

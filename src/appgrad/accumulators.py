@@ -17,7 +17,7 @@ from .solve import Problem, Report, Solution
 from .solvers.exact import by_covariances, exact
 from .solvers.stochastic import AT_HALF, State, Stochastic, forgotten
 from .threads import budget
-from .views import Array, ArrayViews, Views, gathered
+from .views import ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first is so many portions of rows; a result replaces that of the last horizon at this share of the new one.
@@ -84,6 +84,8 @@ class Statistics:
             waiting = [*waiting, sliced(rows, start, start + size)]
             if sum(part.n_samples for part in waiting) >= enough:
                 second, waiting = self._joined(second, waiting), []
+        if second is not None and not np.all(np.isfinite(np.diag(second.scatter))):
+            raise ValueError("the squares of all rows are too large to be added up: rescale the columns")
         self.second, self.waiting = second, waiting
         self.single &= rows.dtype == np.float32
 
@@ -154,9 +156,7 @@ class Sketch:
         self.report: Report | None = None
         self.settled: Report | None = None
         self.used, self.horizon, self.steps = 0, 0, 0
-        self.single = True
-        # Correlations of the last rows before steps were taken on them.
-        self.judged: Array | None = None
+        self.single, self.seen = True, 0
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -171,7 +171,7 @@ class Sketch:
             b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
             s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
             *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
-            *(self.single, self.judged),
+            *(self.single, self.seen),
         )
 
     def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
@@ -179,7 +179,7 @@ class Sketch:
         waiting, buffer, solver, *rest = snapshot
         self.waiting = _views(waiting, p1, p2)
         self.state, self.report, self.settled, self.used, self.horizon, self.steps = rest[:6]
-        self.single, self.judged = rest[6:]
+        self.single, self.seen = rest[6:]
         if buffer is not None:
             rows, size, normaliser, portion, position, found, peaks = buffer
             self.buffer = buffer_for(self.problem, size, normaliser, portion)
@@ -196,14 +196,17 @@ class Sketch:
     def add(self, rows: ArrayViews) -> None:
         """More rows, all finite, and as many steps as they allow."""
         self.single &= rows.dtype == np.float32
-        self.judged = None
+        if self.state is not None:
+            # What is judged at the end of a stream is so no longer when it goes on.
+            self.state = self.state._replace(judged=None)
         portion = self._portion(rows)
         # A portion at a time is shuffled, and forgotten.
         for start in range(0, rows.n_samples, portion):
             self.waiting.append(sliced(rows, start, start + portion))
+            self.seen += self.waiting[-1].n_samples
             if sum(part.n_samples for part in self.waiting) >= portion:
                 self._draw(portion)
-            self._step(ahead=True)
+            self._step(ahead=portion)
 
     @property
     def rows(self) -> float:
@@ -212,21 +215,24 @@ class Sketch:
 
     def finish(self) -> None:
         """The steps that were kept back for rows to come; too few for a first step go on waiting."""
-        if self.waiting and self.buffer is not None:
+        if self.buffer is None:
+            return
+        if self.waiting:
             self._draw(self.buffer.portion)
-        if self.buffer is not None and self.report is not None and self.judged is None:
-            # Rows that steps have been taken on flatter them, the more so the wider the data are.
-            self.judged = estimated(self.buffer, self.report, self.problem.n_components).correlations
-        self._step(ahead=False)
+        # Rows that steps have been taken on flatter them, the more so the wider the data are.
+        self._step(ahead=0, judging=self.buffer.left)
 
     def solution(self, p1: int) -> Solution:
-        """The solution as it stands, with correlations of the last rows."""
-        report = self.report if self.settled is None or self._share() >= SETTLED else self.settled
-        if report is None or self.buffer is None:
-            rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
+        """The solution as it stands, with correlations of rows no step has used.
+
+        That of all rows, while all are in memory.
+        """
+        rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
+        complete = self.forget is None and sum(part.n_samples for part in rows) == self.seen
+        if self.report is None or self.buffer is None or complete:
             return exact(gathered(*rows), self.problem)
-        found = estimated(self.buffer, report, self.problem.n_components)
-        return found if self.judged is None else found._replace(correlations=self.judged)
+        report = self.report if self.settled is None or self._share() >= SETTLED else self.settled
+        return estimated(self.buffer, report, self.problem.n_components)
 
     def merge(self, other: Statistics | Sketch) -> None:
         """Iterates of two streams have no sum."""
@@ -251,22 +257,29 @@ class Sketch:
             self.buffer = buffer_for(self.problem, size, normaliser_rows(self.options, width), portion)
         keep = 1.0 if self.forget is None else 0.5 ** (rows.n_samples / self.forget)
         self.buffer.add(rows, found, keep)
-        if self.stochastic is None:
+        if self.stochastic is None or self._deficient():
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
-            self.horizon = FIRST * portion
+            self.state, self.report, self.settled = None, None, None
+            self.used, self.horizon = 0, FIRST * portion
 
-    def _step(self, ahead: bool) -> None:
-        """Steps as long as a portion of rows is left beyond them, or to the last rows."""
-        buffer, solver = self.buffer, self.stochastic
-        if buffer is None or solver is None:
-            return
-        while buffer.left >= buffer.size + (buffer.portion if ahead else 0):
-            batch = buffer.next(self._share())
+    def _deficient(self) -> bool:
+        """Whether iterates have fewer directions than asked for: those of constant rows, and for ever."""
+        if self.state is None:
+            return False
+        Gx, _, Gy = self.state.trials[0].grams
+        return any(np.linalg.matrix_rank(G) < self.problem.n_components for G in (Gx, Gy))
+
+    def _step(self, ahead: int, judging: int = 0) -> None:
+        """Steps as long as so many rows are left beyond them; the first of them judged by these rows."""
+        buffer = self.buffer
+        while buffer is not None and self.stochastic is not None and buffer.left >= buffer.size + ahead:
+            batch = buffer.next(self._share(), judging)
+            judging = 0
             if self.state is None:
                 k = self._width(buffer.rows, buffer.rows.n_samples)
-                self.state, self.report = solver.init(batch, k, self.rng)
+                self.state, self.report = self.stochastic.init(batch, k, self.rng)
             else:
-                self.state, self.report = solver.step(self.state, batch)
+                self.state, self.report = self.stochastic.step(self.state, batch)
             self.used += buffer.size
             self.steps += 1
             if self.used >= self.horizon:
@@ -276,7 +289,9 @@ class Sketch:
         """A horizon twice as far, or as far again where rows are forgotten; the last result stays for now."""
         assert self.state is not None
         assert self.buffer is not None
-        self.settled, length = self.report, self.used
+        assert self.report is not None
+        # All rows from now on are new to it.
+        self.settled, length = self.report._replace(judged=None), self.used
         if self.forget is not None:
             length = min(length, max(int(4 * self.forget), FIRST // 2 * self.buffer.portion))
             # What the first rows suggested may hold no longer.
@@ -285,7 +300,7 @@ class Sketch:
         # Half of the horizon counts as behind: steps start at their full length again.
         self.used, self.horizon = length, 2 * length
         trials = tuple(forgotten(trial) for trial in self.state.trials)
-        self.state = State(trials, AT_HALF, averaging=True)
+        self.state = State(trials, AT_HALF, averaging=True, judged=self.state.judged)
 
 
 def _matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:
@@ -303,8 +318,8 @@ def from_covariances(
     center: bool, n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None
 ) -> SecondMoments:
     """Second moments from covariances divided by n, checked to fit together; about zero without `center`."""
-    if not (isinstance(n, Real) and 0 < n < np.inf):
-        raise ValueError(f"n must be a number of rows above 0, got {n!r}")
+    if not (isinstance(n, Real) and 1 <= n < np.inf):
+        raise ValueError(f"n must be a number of rows, at least 1, got {n!r}")
     parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}
     Sx, Sy = (np.atleast_2d(np.asarray(S, dtype=np.float64)) for S in (Sx, Sy))
     if not (Sx.size and Sy.size):

@@ -18,6 +18,7 @@ class Minibatch(NamedTuple):
 
     Rows to come are held out: no step has used them yet. `moments` are those of all rows read so far,
     `peaks` the largest mean squares of their columns over a minibatch. `share` of the run lies behind it.
+    When it is time to judge the run by rows it has not used, `judges` are two halves of them.
     """
 
     cov: Covariance
@@ -26,6 +27,7 @@ class Minibatch(NamedTuple):
     moments: Moments
     peaks: tuple[Array, Array]
     share: float
+    judges: Callable[[], tuple[Covariance, Covariance]] | None = None
 
 
 class Buffer:
@@ -81,13 +83,14 @@ class Buffer:
         """Peaks of the rows at hand alone."""
         self.peaks = self._peaks(self.rows)
 
-    def next(self, share: float) -> Minibatch:
-        """The next minibatch."""
+    def next(self, share: float, judging: int = 0) -> Minibatch:
+        """The next minibatch; so many rows from its first on are for judging."""
+        judges = partial(self._halves, self.position, self.position + judging) if judging else None
         rows = self._slice(self.position, self.position + self.size)
         self.position += self.size
         batch = self._covariance(rows)
         normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
-        return Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share)
+        return Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share, judges)
 
     def warm_up(self) -> Covariance:
         """All rows at hand: before the first step, those the preconditioner and the step come from."""
@@ -101,7 +104,9 @@ class Buffer:
     def halves(self) -> tuple[Covariance, Covariance]:
         """The rows of `at_hand` in two parts."""
         end = self.rows.n_samples
-        start = max(0, end - self.portion)
+        return self._halves(max(0, end - self.portion), end)
+
+    def _halves(self, start: int, end: int) -> tuple[Covariance, Covariance]:
         middle = (start + end) // 2
         return self._covariance(self._slice(start, middle)), self._covariance(self._slice(middle, end))
 
@@ -186,8 +191,15 @@ class Minibatches:
             # A portion of rows beyond the next minibatch, as long as there are any left to draw.
             while buffer.left < buffer.size + buffer.portion and self._drawn < self.reach:
                 self._draw()
+            share, judging = self._used / self.rows, self._judging()
             self._used += buffer.size
-            yield buffer.next((self._used - buffer.size) / self.rows)
+            yield buffer.next(share, judging)
+
+    def _judging(self) -> int:
+        """How many rows judge the run before they are used: the last of the first pass, a quarter at most."""
+        total, buffer = min(self.rows, self.views.n_samples), self.buffer
+        unused, due = total - self._used, max(buffer.size, min(total // 4, buffer.portion))
+        return unused if 0 < unused <= due < unused + buffer.size else 0
 
     def _draw(self) -> None:
         """The next portion in random order."""

@@ -71,7 +71,14 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
         m = sp.csr_array(parts[:3], shape=parts[3:])
         m.check_format(full_check=True)
         return m
-    return CLASSES[spec["class"]](*parts) if key == "parts" else parts
+    if key == "tuple":
+        return parts
+    cls = CLASSES[spec["class"]]
+    if len(parts) != len(cls._fields):
+        raise ValueError(
+            f"{spec['class']} has {len(cls._fields)} parts, not {len(parts)}: of another version?"
+        )
+    return cls(*parts)
 
 
 def plain_generator(rng: np.random.Generator) -> Any:

@@ -100,6 +100,8 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "forget": (_number(1, None), "None or a number of rows, at least 1"),
     "checkpoint": (_is_checkpoint, "None, the name of a file, or a name and a number of seconds"),
     "covariance": (_word("auto", "dense"), "'auto' or 'dense'"),
+    "callback": (lambda value: value is None or callable(value), "None or callable"),
+    "verbose": (lambda value: value is None or isinstance(value, Integral | np.bool_), "an integer"),
 }
 
 

@@ -11,14 +11,17 @@ from .covariance import Covariance, Ridge, working_dtype
 from .minibatches import Buffer, Minibatch, Minibatches
 from .moments import Moments, moments
 from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
+from .pairs import held_out, leading
 from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
 from .solve import Limits, Problem, Report, Solution, canonical
 from .solvers.appgrad import small_flops
-from .solvers.stochastic import Stochastic, leading
+from .solvers.stochastic import Stochastic
 from .views import CountedViews, Views
 
 # Unless asked otherwise: passes, and steps at least.
 PASSES, STEPS = 5, 300
+# Variances below this have no inverse.
+TINY = 1e-300
 
 
 def stochastic(
@@ -61,6 +64,9 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
     """The solver with the preconditioner and the step that the first rows suggest."""
     warm = buffer.warm_up()
     m = warm.moments
+    for view, var in (("X", m.var_x), ("y", m.var_y)):
+        if 0 < var.max() < TINY:
+            raise ValueError(f"the values of {view} are too small to be squared: rescale the columns")
     # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
     kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
     M = Preconditioner()
@@ -76,30 +82,13 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
 def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
     """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
 
-    The best pairs are found on one half of these rows and correlated on the other, and the other way round.
+    Where the run has not been judged, rows at hand are rows that no step has used.
     """
-    at_hand, halves = buffer.at_hand(), buffer.halves()
-    A, B = report.A, report.B
-    if report.grams is not None:
-        # Which k of the columns are best is known from more rows than are at hand.
-        P, Q = leading(report.grams, report.rows, k)
-        A, B = A @ P, B @ Q
-    found = canonical(at_hand, A, B, k)
+    A, B = leading(report, k)
     # Bounds on what these rows have in common say nothing of the others.
-    found = found._replace(error_bounds=np.full(k, np.nan))
-    if halves[0].n <= 2 * A.shape[1]:
-        return found
-    halved = []
-    for here, there in (halves, halves[::-1]):
-        try:
-            pairs = canonical(here, A, B, k)
-        except ValueError:
-            return found
-        Gx, Gxy, Gy = there.grams(pairs.x_weights, pairs.y_weights)
-        spread = np.sqrt(np.diag(Gx) * np.diag(Gy))
-        halved.append(np.diag(Gxy) / np.where(spread > 0, spread, np.inf))
-    rho = np.clip(np.sort(np.mean(halved, axis=0))[::-1], 0.0, 1.0)
-    return found._replace(correlations=rho)
+    found = canonical(buffer.at_hand(), A, B, k)._replace(error_bounds=np.full(k, np.nan))
+    rho = held_out(report, buffer.halves(), k) if report.judged is None else report.judged
+    return found if rho is None else found._replace(correlations=rho)
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:

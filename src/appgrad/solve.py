@@ -69,7 +69,8 @@ class Report(NamedTuple):
     much as `rows` rows), `correlations` theirs if they are canonical pairs of their spans already, and
     `residual` the largest of theirs where it is known. An `estimate` of the correlation captured, from some
     of the rows or in low precision, does not compete with earlier ones: the newest counts. `event` says what
-    went wrong and was mended; `stalled` that going on is no use.
+    went wrong and was mended; `stalled` that going on is no use. `judged` are correlations on rows that no
+    step had used when they were looked at.
     """
 
     A: Array
@@ -79,12 +80,13 @@ class Report(NamedTuple):
     converged: bool
     products: Products | None = None
     grams: tuple[Array, Array, Array] | None = None
-    rows: float = np.inf
     correlations: Array | None = None
     residual: float = np.inf
     estimate: bool = False
     event: str | None = None
     stalled: bool = False
+    rows: float = np.inf
+    judged: Array | None = None
 
 
 class Solver(Protocol):

@@ -23,9 +23,7 @@ RUN_BYTES, RUNS = 2**20, 64
 PAGE = 4096
 
 
-def views_of(
-    x: Matrix, y: Matrix, stamps: dict[str, tuple[int, int]] | None = None, **about: Any
-) -> ArrayViews:
+def views_of(x: Matrix, y: Matrix, stamps: Stamps | None = None, **about: Any) -> ArrayViews:
     """Views on two matrices, wherever they are."""
     if any(_is_stored(m) for m in (x, y)):
         return StoredViews(x, y, stamps=stamps, **about)
@@ -38,9 +36,7 @@ class StoredViews(ArrayViews):
     `stamps` are those of the files when they were opened.
     """
 
-    def __init__(
-        self, x: Matrix, y: Matrix, *, stamps: dict[str, tuple[int, int]] | None = None, **about: Any
-    ):
+    def __init__(self, x: Matrix, y: Matrix, *, stamps: Stamps | None = None, **about: Any):
         super().__init__(x, y, **about)
         self.stamps = stamps or {}
 
@@ -94,7 +90,7 @@ def _read(make: Callable[[], Block]) -> Block:
     block = make()
     for z in block[1:]:
         for part in (z.data, z.indices) if sp.issparse(z) else (z,):
-            if isinstance(part, np.memmap):
+            if _is_mapped(part):
                 part[
                     tuple(slice(None, None, max(1, PAGE // max(1, abs(step)))) for step in part.strides)
                 ].max(initial=0)
@@ -104,4 +100,13 @@ def _read(make: Callable[[], Block]) -> Block:
 def _is_stored(m: Matrix) -> bool:
     """Whether rows come from a file each time they are asked for."""
     values = m.data if sp.issparse(m) else m
-    return isinstance(values, np.memmap) or not isinstance(values, np.ndarray)
+    return not isinstance(values, np.ndarray) or _is_mapped(values)
+
+
+def _is_mapped(values: Any) -> bool:
+    """Whether an array is a mapped file, or a view of one under the name of a plain array."""
+    while isinstance(values, np.ndarray):
+        if isinstance(values, np.memmap):
+            return True
+        values = values.base
+    return False

@@ -23,7 +23,7 @@ from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
 from .remarks import warn_if_trivial
 from .solve import Limits, Problem, Progress, Solution, says_stop
-from .sources import as_views
+from .sources import as_views, is_views
 from .views import Array, ArrayViews, Block
 from .watch import followed, logger
 
@@ -61,6 +61,7 @@ class StreamingMixin:
 
     _stream: Statistics | Sketch
     callback: Callable[[Progress], Any] | None
+    checkpoint: Any
     random_state: Any
     verbose: int
     n_samples_: int
@@ -93,6 +94,8 @@ class StreamingMixin:
         if stream is None:
             problem, options = checked(self.get_params(deep=False))
             _warn_of_budgets(options)
+            if self.checkpoint is not None:
+                warnings.warn("checkpoint is for fit: of a stream, save the model", UserWarning, stacklevel=2)
             if "canonical_correlations_" in self.__dict__:
                 warnings.warn(
                     "partial_fit starts a new model here: fit keeps nothing of its rows to add to",
@@ -128,6 +131,10 @@ class StreamingMixin:
         `verbose`, rows a second, the captured correlation where steps are taken, and the time left where the
         iterable has a length are logged (1) or shown as a line on the terminal (2).
         """
+        if is_views(batches):
+            raise TypeError(
+                "fit_stream takes pairs (X, y): use fit(views), or partial_fit(views) to add to a model"
+            )
         before, start = self.__dict__.copy(), time.perf_counter()
         self.__dict__.pop("_stream", None)
         self._forget_solution()
@@ -148,15 +155,17 @@ class StreamingMixin:
         return self
 
     def _take(self, batches: Iterable[Any], callback: Callable[[Progress], Any] | None) -> None:
-        start, count = time.perf_counter(), length_hint(batches)
+        start, count = time.perf_counter(), 0 if callback is None else _length(batches)
         for number, batch in enumerate(batches, 1):
             try:
                 X, y = batch
             except (TypeError, ValueError):
-                raise ValueError(f"batch {number} is {type(batch).__name__}, not a pair (X, y)") from None
-            if not _rows_of(X) and not _rows_of(y):
-                continue
+                parts = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+                found = f"{type(batch).__name__}{parts}"
+                raise ValueError(f"batch {number} is a {found}, not a pair (X, y)") from None
             try:
+                if not _rows_of(X) and not _rows_of(y):
+                    continue
                 self.partial_fit(X, y)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {number}: {error}") from error
@@ -209,7 +218,8 @@ class StreamingMixin:
         model._stream = Statistics(problem, options, np.random.default_rng(0))
         model._stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
         model._stream.single, model._y_1d = False, False
-        model.n_samples_, model.n_features_in_, model.n_features_y_ = int(n), len(Sx), len(Sy)
+        model.n_samples_ = int(n)
+        model.n_features_in_, model.n_features_y_ = (len(np.atleast_2d(S)) for S in (Sx, Sy))
         return model
 
     def __getattr__(self, name: str) -> Any:
@@ -272,6 +282,14 @@ def generator(seed: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(seed).randint(2**31))
 
 
+def _length(batches: Iterable[Any]) -> int:
+    """How many batches there are, 0 where they do not say."""
+    try:
+        return length_hint(batches)
+    except (TypeError, ValueError, NotImplementedError):
+        return 0
+
+
 def _warn_of_budgets(options: Options) -> None:
     given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
     if given:
@@ -289,7 +307,11 @@ def _squares(block: Block) -> float:
 
 
 def _rows_of(data: Any) -> int:
-    return int(data.shape[0]) if hasattr(data, "shape") and data.shape else len(data)
+    if hasattr(data, "shape") and data.shape:
+        return int(data.shape[0])
+    if not hasattr(data, "__len__"):
+        raise TypeError(f"a view must be a matrix, got {type(data).__name__}")
+    return len(data)
 
 
 def require_components(problem: Problem, n: int, p1: int, p2: int) -> None:

@@ -63,7 +63,7 @@ def print_model(
     }
     if getattr(model, "resumed_from_iteration_", 0):
         facts["resumed"] = (
-            f"from iteration {model.resumed_from_iteration_}; passes and time count from the start"
+            f"from iteration {model.resumed_from_iteration_}; passes count from the start, time from there"
         )
     if model.solver_ in ITERATIVE:
         facts["accuracy"] = (

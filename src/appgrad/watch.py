@@ -29,7 +29,7 @@ class Watch:
         self.bar, self.captured = bar, ""
         self.task: TaskID | None = None
         self.n: int | None = None
-        self.start = 0.0
+        self.rows, self.start = 0, 0.0
         # When the last estimate of the time left was made, and what it was.
         self.estimate: tuple[float, float | None] = 0.0, None
 
@@ -38,7 +38,7 @@ class Watch:
         if self.task is not None:
             self.bar.remove_task(self.task)
         self.task, self.captured, self.estimate = self.bar.add_task(name, total=None, run=""), "", (0.0, None)
-        self.n, self.start = n, time.perf_counter()
+        self.n, self.rows, self.start = n, 0, time.perf_counter()
 
     def views(self, name: str, views: Views) -> Views:
         """The same views, counted."""
@@ -47,7 +47,7 @@ class Watch:
 
     def count(self, rows: int) -> None:
         """Show how many rows have been delivered so far."""
-        now = time.perf_counter()
+        self.rows, now = rows, time.perf_counter()
         (at, left), spent = self.estimate, now - self.start
         parts = [f"{rows:,} rows" if self.n is None else f"{rows / self.n:.1f} passes"]
         if spent >= 1:
@@ -62,8 +62,7 @@ class Watch:
         """Note where a run stands: a callback."""
         self.captured = "" if np.isnan(progress.tcc) else f"captured {progress.tcc:.4f}"
         self.estimate = time.perf_counter(), progress.left
-        if self.n is None:
-            self.count(progress.rows)
+        self.count(progress.rows if self.n is None else self.rows)
 
 
 @contextmanager
@@ -86,8 +85,11 @@ def followed(
     name: str, verbose: int, callback: Callback | None, views: CountedViews | None = None
 ) -> Iterator[Callback | None]:
     """The callback of a run, with a log (verbose=1) or a line on the terminal (2, where there is one)."""
-    if not verbose or verbose < 2 or not _can_draw():
-        yield logged(callback) if verbose else callback
+    if not verbose or verbose < 0:
+        yield callback
+        return
+    if verbose < 2 or not _can_draw():
+        yield logged(callback, passes=views is not None)
         return
     with line() as watch:
         watch.begin(name, None if views is None else views.n_samples)
@@ -105,8 +107,8 @@ def _can_draw() -> bool:
     return err.is_terminal or err.is_jupyter
 
 
-def logged(callback: Callback | None) -> Callback:
-    """A callback that also logs where the run stands, once a second at most."""
+def logged(callback: Callback | None, passes: bool = True) -> Callback:
+    """A callback that also logs where the run stands, once a second at most; a stream has no `passes`."""
     last = 0.0
 
     def log(progress: Progress) -> Any:
@@ -116,10 +118,10 @@ def logged(callback: Callback | None) -> Callback:
             known = "" if np.isnan(progress.tcc) else f": captured correlation {progress.tcc:.4f}"
             left = "" if progress.left is None else f", about {progress.left:.0f} s left"
             event = "" if progress.event is None else f" ({progress.event})"
+            where = f"iteration {progress.iteration}, {progress.passes:.1f} passes"
             logger.info(
-                "iteration %d, %.1f passes, %d rows, %.0f rows/s, %.1f s%s",
-                progress.iteration,
-                progress.passes,
+                "%s, %d rows, %.0f rows/s, %.1f s%s",
+                where if passes else f"batch {progress.iteration}",
                 progress.rows,
                 progress.rows / max(progress.seconds, 1e-9),
                 progress.seconds,

@@ -10,6 +10,7 @@ import numpy as np
 from ..covariance import Covariance
 from ..linalg import captured, inverse_root
 from ..minibatches import Minibatch
+from ..pairs import held_out
 from ..preconditioners import Preconditioner, damped
 from ..solve import Report
 from ..views import Array
@@ -36,6 +37,8 @@ CHECKS = (1 / 32, 1 / 16, 1 / 8, LAST_TRIALS, 5 / 8, 3 / 4, 7 / 8)
 AT_HALF = sum(share <= HALF for share in CHECKS)
 # Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
 SMOOTHING = 0.02
+# What is left of a step after unusual rows doubles in eight calm minibatches: one in ten may be unusual.
+RECOVERY = 2 ** (1 / 8)
 
 
 class Trial(NamedTuple):
@@ -43,7 +46,7 @@ class Trial(NamedTuple):
 
     The variables with a tilde, their normalisers and the Gram matrices these come from, smoothed; the last
     state worth returning to and the most it captured; the averages of the iterates since a moment, their
-    Gram matrices, and as how many rows these are worth.
+    Gram matrices, and as how many rows these are worth; what is left of the step after unusual rows.
     """
 
     multiple: float
@@ -57,14 +60,19 @@ class Trial(NamedTuple):
     means: tuple[Array, ...] = ()
     mean_grams: tuple[Array, Array, Array] | None = None
     mean_rows: float = 0.0
+    caution: float = 1.0
 
 
 class State(NamedTuple):
-    """The trials under way, the checks behind them, and whether their iterates are averaged by now."""
+    """The trials under way, the checks behind them, whether their iterates are averaged by now.
+
+    And the correlations on rows held out until then, once they have been judged.
+    """
 
     trials: tuple[Trial, ...]
     checks: int = 0
     averaging: bool = False
+    judged: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -114,24 +122,35 @@ class Stochastic:
 
     def step(self, state: State, batch: Minibatch) -> tuple[State, Report]:
         """One minibatch for every trial; at a check, all trials start anew around the best."""
-        M = self._preconditioner(batch)
-        trials, events = zip(*(self._moved(trial, batch, M) for trial in state.trials), strict=True)
+        M, flops = self._preconditioner(batch), 0.0
+        c = state.trials[0].phi_t.shape[1]
+        if batch.judges is not None:
+            halves = batch.judges()
+            judged = held_out(self._report(state, 0.0, None), halves, self.n_components)
+            state, flops = state._replace(judged=judged), 2.0 * sum(half.flops(c) for half in halves)
+        proved = self.adaptive and len(state.trials) == 1
+        trials, events = zip(*(self._moved(trial, batch, M, proved) for trial in state.trials), strict=True)
         if self.adaptive and (state.averaging or len(trials) > 1):
             trials = tuple(_remembered(trial, batch if state.averaging else None) for trial in trials)
         state = state._replace(trials=trials)
-        c = trials[0].phi_t.shape[1]
         p = len(trials[0].phi_t) + len(trials[0].psi_t)
         one = batch.cov.gradient_flops(c) + batch.normaliser.gram_flops(c) + small_flops(p, c) + M.flops(c)
-        flops = len(trials) * one + state.averaging * batch.normaliser.gram_flops(c)
+        flops += len(trials) * one + state.averaging * batch.normaliser.gram_flops(c)
         if self.adaptive:
             state, cost = self._checked(state, batch)
             flops += cost
         return state, self._report(state, flops, next(filter(None, events), None))
 
-    def _moved(self, trial: Trial, batch: Minibatch, M: Preconditioner) -> tuple[Trial, str | None]:
-        """One step of one trial; where it runs away, the last good state and a shorter step."""
+    def _moved(
+        self, trial: Trial, batch: Minibatch, M: Preconditioner, proved: bool
+    ) -> tuple[Trial, str | None]:
+        """One step of one trial; where it runs away, the last good state and a shorter step.
+
+        Of a step that has `proved` itself on other rows, these are unusual: they are left out, and it is
+        halved for a while.
+        """
         fall = min(1.0, 2 * (1 - batch.share)) if self.adaptive else 1.0
-        eta1, eta2 = (fall * trial.multiple * eta for eta in self.step_size)
+        eta1, eta2 = (fall * trial.multiple * trial.caution * eta for eta in self.step_size)
         with np.errstate(over="ignore", invalid="ignore"):
             gx, gy = M(*batch.cov.gradients(trial.phi_t, trial.psi_t, *trial.normalisers))
             phi_t, psi_t = trial.phi_t - eta1 * gx, trial.psi_t - eta2 * gy
@@ -142,13 +161,13 @@ class Stochastic:
             grams = _towards(grams, found, SMOOTHING)
         tcc = captured(*grams, self.n_components)[2]
         if is_lost(size, tcc, trial.best):
-            before = mean_square(trial.grams[0], trial.grams[2])
-            factor = cut(size, before)
-            if self.adaptive and batch.share >= LAST_TRIALS:
-                # The step has proved itself on other rows. These are unusual, and left out.
-                factor = 2.0
-            trial = trial._replace(multiple=trial.multiple / factor)
-            event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
+            if proved:
+                trial = trial._replace(caution=trial.caution / 2)
+                event = "minibatch left out, step halved for a while: the iterate ran away"
+            else:
+                factor = cut(size, mean_square(trial.grams[0], trial.grams[2]))
+                trial = trial._replace(multiple=trial.multiple / factor)
+                event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
             phi_t, psi_t = trial.good
             Gx, _, Gy = batch.normaliser.grams(phi_t, psi_t)
             normalisers = inverse_root(Gx), inverse_root(Gy)
@@ -160,6 +179,7 @@ class Stochastic:
             grams=grams,
             good=(phi_t, psi_t) if size <= CALM else trial.good,
             best=max(trial.best, tcc),
+            caution=min(1.0, RECOVERY * trial.caution),
         ), None
 
     def _preconditioner(self, batch: Minibatch) -> Preconditioner:
@@ -204,7 +224,7 @@ class Stochastic:
             # By more than the noise of two thousand rows.
             if newest > 1.01 * mean:
                 trials = (forgotten(trial),)
-        return State(trials, checks + due, state.averaging or half), cost
+        return state._replace(trials=trials, checks=checks + due, averaging=state.averaging or half), cost
 
     def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -218,8 +238,8 @@ class Stochastic:
         tcc = captured(*trial.grams, self.n_components)[2]
         averaged = state.averaging and trial.weight > 0
         A, B = trial.means[:2] if averaged else (trial.phi_t, trial.psi_t)
-        grams = trial.mean_grams if averaged else None
-        return Report(A, B, tcc, flops, False, None, grams, trial.mean_rows, estimate=True, event=event)
+        found = Report(A, B, tcc, flops, False, estimate=True, event=event, judged=state.judged)
+        return found._replace(grams=trial.mean_grams, rows=trial.mean_rows) if averaged else found
 
 
 def forgotten(trial: Trial) -> Trial:
@@ -230,39 +250,22 @@ def forgotten(trial: Trial) -> Trial:
 def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
     """The averages with the newest iterate; with a minibatch, the Gram matrices of the average as well.
 
-    These come from rows that neither the average nor the iterate has seen, and count the more the later,
-    for the average settles.
+    In the first pass these come from rows that neither the average nor the iterate has seen. They count the
+    more the later, for the average settles.
     """
     weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t)
     means = new if weight == 1 else _towards(trial.means, new, 1 / weight)
     if batch is None:
         return trial._replace(weight=weight, means=means)
+    # Normalisers that are longer than a step overlap.
     found, rows = batch.normaliser.grams(*means), float(min(batch.cov.n, batch.normaliser.n))
     if trial.mean_grams is None:
         return trial._replace(weight=weight, means=means, mean_grams=found, mean_rows=rows)
     share = 2 / (weight + 1)
     grams = _towards(trial.mean_grams, found, share)
-    # As the variance of such a mean has it.
-    rows = 1 / ((1 - share) ** 2 / trial.mean_rows + share**2 / rows)
+    # As the variance of such a mean has it; rows that are read again are not new ones.
+    rows = min(1 / ((1 - share) ** 2 / trial.mean_rows + share**2 / rows), float(batch.moments.n))
     return trial._replace(weight=weight, means=means, mean_grams=grams, mean_rows=rows)
-
-
-def leading(grams: tuple[Array, Array, Array], rows: float, k: int) -> tuple[Array, Array]:
-    """Which k combinations of the columns of phi_t and psi_t are most correlated: two matrices of k columns.
-
-    The correlation matrix T of all combinations is known from `rows` rows, with noise, and from the iterates
-    themselves: at a fixed point phi_t = Sx^-1 Sxy psi and psi_t = Sy^-1 Syx phi, so T is both
-    (phi_t'Sx phi_t)^1/2 and (psi_t'Sy psi_t)^1/2. The two are weighed by how far they are apart and how much
-    of that is noise (Stein 1956; an entry of T has a variance of (1 - rho_i^2) (1 - rho_j^2) / rows or so).
-    """
-    Gx, Gxy, Gy = grams
-    Nx, Ny = inverse_root(Gx), inverse_root(Gy)
-    T, fixed = Nx.T @ Gxy @ Ny, (Gx @ Nx + Gy @ Ny) / 2
-    rho = np.minimum(np.linalg.svd(T, compute_uv=False), 1.0)
-    apart, noise = float(np.sum((T - fixed) ** 2)), float(np.sum(1 - rho**2)) ** 2 / rows
-    share = noise / apart if apart > noise else 1.0
-    P, _, Qt = np.linalg.svd((1 - share) * T + share * fixed)
-    return Nx @ P[:, :k], Ny @ Qt[:k].T
 
 
 def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:
