@@ -328,6 +328,15 @@ def test_sums_that_overflow_together_change_nothing(data):
     assert np.all(np.isfinite(model.canonical_correlations_))
 
 
+@pytest.mark.parametrize(("rows", "forget"), [(2000, 5000), (2400, 5000), (7000, None)])
+def test_streams_that_end_early_do_not_flatter(rows, forget, rng):
+    """No step has been taken, or only a few, before the last rows are to be used."""
+    X, Y = rng.standard_normal((rows, 150)), rng.standard_normal((rows, 150))
+    model = CCA(2, solver="stochastic", forget=forget, random_state=0).fit_stream(pairs(X, Y, 200))
+    assert model.canonical_correlations_.max() < 0.1
+    assert model.training_correlations_.max() > 0.15
+
+
 def test_the_last_rows_are_used(long):
     X, Y = long
     with config_context(working_memory=0.05):

@@ -206,7 +206,7 @@ class Sketch:
             self.seen += self.waiting[-1].n_samples
             if sum(part.n_samples for part in self.waiting) >= portion:
                 self._draw(portion)
-            self._step(ahead=portion)
+            self._step(ahead=portion if self.buffer is None else self.buffer.portion)
 
     @property
     def rows(self) -> float:
@@ -220,7 +220,7 @@ class Sketch:
         if self.waiting:
             self._draw(self.buffer.portion)
         # Rows that steps have been taken on flatter them, the more so the wider the data are.
-        self._step(ahead=0, judging=self.buffer.left)
+        self._step(ahead=0, judging=True)
 
     def solution(self, p1: int) -> Solution:
         """The solution as it stands, with correlations of rows no step has used.
@@ -269,17 +269,17 @@ class Sketch:
         Gx, _, Gy = self.state.trials[0].grams
         return any(np.linalg.matrix_rank(G) < self.problem.n_components for G in (Gx, Gy))
 
-    def _step(self, ahead: int, judging: int = 0) -> None:
-        """Steps as long as so many rows are left beyond them; the first of them judged by these rows."""
+    def _step(self, ahead: int, judging: bool = False) -> None:
+        """Steps as long as so many rows are left beyond them; with `judging`, judged by all that are left."""
         buffer = self.buffer
         while buffer is not None and self.stochastic is not None and buffer.left >= buffer.size + ahead:
-            batch = buffer.next(self._share(), judging)
-            judging = 0
             if self.state is None:
                 k = self._width(buffer.rows, buffer.rows.n_samples)
-                self.state, self.report = self.stochastic.init(batch, k, self.rng)
+                self.state, self.report = self.stochastic.init(buffer.next(self._share()), k, self.rng)
             else:
+                batch = buffer.next(self._share(), buffer.left if judging else 0)
                 self.state, self.report = self.stochastic.step(self.state, batch)
+                judging = False
             self.used += buffer.size
             self.steps += 1
             if self.used >= self.horizon:
