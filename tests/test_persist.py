@@ -9,6 +9,8 @@ import pytest
 
 import appgrad
 from appgrad import CCA, load, persist
+from appgrad.packing import packed, unpacked
+from appgrad.solve import Limits
 
 
 @pytest.fixture
@@ -210,3 +212,12 @@ def test_links_are_followed_and_other_things_left_alone(model, tmp_path):
         model.save(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such folder"):
         model.save(tmp_path / "no" / "m.cca")
+
+
+def test_states_of_another_version_are_refused():
+    """Parts are told apart by their order: one more or less, and all would be taken for their neighbours."""
+    spec, arrays = packed(Limits(3, 1.0, None, 2.0))
+    assert unpacked(spec, arrays) == Limits(3, 1.0, None, 2.0)
+    spec["parts"].pop()
+    with pytest.raises(ValueError, match=r"solve.Limits has 4 parts, not 3"):
+        unpacked(spec, arrays)

@@ -199,7 +199,7 @@ class Minibatches:
         """How many rows judge the run before they are used: the last of the first pass, a quarter at most."""
         total, buffer = min(self.rows, self.views.n_samples), self.buffer
         unused, due = total - self._used, max(buffer.size, min(total // 4, buffer.portion))
-        return unused if 0 < unused <= due < unused + buffer.size else 0
+        return unused if unused <= due < unused + buffer.size else 0
 
     def _draw(self) -> None:
         """The next portion in random order."""
