@@ -15,13 +15,17 @@ from .preconditioners import warm_up_rows
 from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
 from .solve import Problem, Report, Solution
 from .solvers.exact import by_covariances, exact
-from .solvers.stochastic import AT_HALF, State, Stochastic, forgotten
+from .solvers.stochastic import AT_HALF, CHECKS, State, Stochastic, forgotten
 from .threads import budget
 from .views import ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
-# first is so many portions of rows; a result replaces that of the last horizon at this share of the new one.
+# first is so many portions of rows. Where rows are forgotten, a result replaces that of the last horizon at
+# this share of the new one.
 FIRST, SETTLED = 8, 0.75
+# Of t rows, steps begin a horizon at t^-3/4 of their length. With averages that go on for ever, an exponent
+# between 1/2 and 1 lets all rows count (Polyak & Juditsky 1992).
+SHORTER = 2**-0.75
 # Variances in units of the columns' own that are below zero by more than covariances in single precision are.
 NEGATIVE = 1e-5
 # Solvers that can do without all rows at a time.
@@ -286,21 +290,28 @@ class Sketch:
                 self._extend()
 
     def _extend(self) -> None:
-        """A horizon twice as far, or as far again where rows are forgotten; the last result stays for now."""
+        """A horizon twice as far with shorter steps and the same averages.
+
+        Where rows are forgotten, one as far again with steps as long; the last result stays for now.
+        """
         assert self.state is not None
         assert self.buffer is not None
         assert self.report is not None
-        # All rows from now on are new to it.
-        self.settled, length = self.report._replace(judged=None), self.used
-        if self.forget is not None:
+        (trial,), length = self.state.trials, self.used
+        if self.forget is None:
+            # A stream that changes looks like a run on its way: averages do not begin anew any more.
+            trial, checks = trial._replace(multiple=SHORTER * trial.multiple), len(CHECKS)
+        else:
+            # All rows from now on are new to it.
+            self.settled = self.report._replace(judged=None)
             length = min(length, max(int(4 * self.forget), FIRST // 2 * self.buffer.portion))
             # What the first rows suggested may hold no longer.
             self.buffer.renew()
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
-        # Half of the horizon counts as behind: steps start at their full length again.
+            trial, checks = forgotten(trial), AT_HALF
+        # Half of the horizon counts as behind: steps do not wait to fall.
         self.used, self.horizon = length, 2 * length
-        trials = tuple(forgotten(trial) for trial in self.state.trials)
-        self.state = State(trials, AT_HALF, averaging=True, judged=self.state.judged)
+        self.state = State((trial,), checks, averaging=True, judged=self.state.judged)
 
 
 def _matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:
