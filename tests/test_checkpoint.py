@@ -303,9 +303,12 @@ def test_control_c_leaves_a_checkpoint_to_go_on_from(output, tmp_path):
     # Far longer than anyone waits.
     command += ["--passes", "1e6", "--checkpoint", "run.ckpt", "--checkpoint-every", "0", *output]
     run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "run.ckpt").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    deadline, seen = time.monotonic() + 60, set()
+    # There is a model once the first iteration is behind: from the second file on.
+    while len(seen) < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+        if (tmp_path / "run.ckpt").exists():
+            seen.add((tmp_path / "run.ckpt").stat().st_mtime_ns)
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 1, said

@@ -787,6 +787,25 @@ def test_a_step_recovers_from_unusual_minibatches():
     assert found[10][0] > 0.99 * found[None][0]
 
 
+@pytest.mark.parametrize(
+    ("left", "most", "begun"), [(10**6, 0.0, True), (0, 0.0, False), (10**6, 3.0, False)]
+)
+def test_averages_begin_anew_when_the_newest_is_ahead(left, most, begun, data, rng):
+    """Of rows no step has used, and of all that was captured before: rows may have changed instead."""
+    solver = Stochastic(3, (0.05, 0.05), adaptive=True)
+    batches = list(minibatches(ArrayViews(*data), 50, 100, 40, np.random.default_rng(0)))
+    state, _ = solver.init(batches[0], 3, np.random.default_rng(0))
+    for batch in batches[1:]:
+        state, _ = solver.step(state, batch._replace(share=min(batch.share, 0.6)))
+    (trial,) = state.trials
+    assert trial.weight > 3
+    assert 0 < state.before <= state.most
+    noise = tuple(rng.standard_normal(m.shape) for m in trial.means)
+    state = state._replace(trials=(trial._replace(means=noise),), most=most)
+    state, _ = solver.step(state, batches[20]._replace(share=0.64, left=left))
+    assert (state.trials[0].weight == 0) == begun
+
+
 @pytest.mark.parametrize("passes", [1, 1.5])
 @pytest.mark.parametrize("normaliser", ["auto", "batch"])
 def test_one_pass_over_noise_finds_nothing(passes, normaliser, rng):

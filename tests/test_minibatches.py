@@ -56,6 +56,16 @@ def test_order_is_random_within_a_portion_too(rng):
     assert first.max() - first.min() > 400
 
 
+def test_rows_to_come_are_those_no_step_has_used(rng):
+    batches = minibatches(ArrayViews(*numbered()), 50, None, 10, rng, passes=1)
+    seen = set()
+    for batch in batches:
+        seen |= set(batch.cov.views.x[:, 0])
+        to_come = set(batches.buffer.to_come().views.x[:, 0])
+        assert len(to_come) == batch.left == 500 - len(seen)
+        assert not to_come & seen
+
+
 def test_moments_are_those_of_all_rows_after_a_pass(rng):
     X, Y = numbered()
     batches = minibatches(ArrayViews(X, Y), 50, 20, 30, rng)

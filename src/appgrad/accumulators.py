@@ -8,24 +8,25 @@ from typing import Any
 import numpy as np
 
 from .costs import matrices_needed
+from .linalg import captured
 from .minibatches import Buffer, shuffled, sliced
 from .moments import SecondMoments, moments, second_moments
 from .options import Options
+from .pairs import leading
 from .preconditioners import warm_up_rows
 from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
 from .solve import Problem, Report, Solution
 from .solvers.exact import by_covariances, exact
-from .solvers.stochastic import AT_HALF, CHECKS, State, Stochastic, forgotten
+from .solvers.stochastic import AT_HALF, GAIN, State, Stochastic, forgotten
 from .threads import budget
 from .views import ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
-# first is so many portions of rows. Where rows are forgotten, a result replaces that of the last horizon at
-# this share of the new one.
-FIRST, SETTLED = 8, 0.75
-# Of t rows, steps begin a horizon at t^-3/4 of their length. With averages that go on for ever, an exponent
-# between 1/2 and 1 lets all rows count (Polyak & Juditsky 1992).
-SHORTER = 2**-0.75
+# first is so many portions of rows.
+FIRST = 8
+# Once a run has arrived, steps begin a horizon of twice the rows half as long: as 1/t, which lets all t rows
+# count (Robbins & Monro 1951).
+SHORTER = 0.5
 # Variances in units of the columns' own that are below zero by more than covariances in single precision are.
 NEGATIVE = 1e-5
 # Solvers that can do without all rows at a time.
@@ -223,6 +224,9 @@ class Sketch:
             return
         if self.waiting:
             self._draw(self.buffer.portion)
+        if self.settled is not None:
+            self._step(ahead=self.buffer.portion // 2)
+            self._compare()
         # Rows that steps have been taken on flatter them, the more so the wider the data are.
         self._step(ahead=0, judging=True)
 
@@ -235,7 +239,7 @@ class Sketch:
         complete = self.forget is None and sum(part.n_samples for part in rows) == self.seen
         if self.report is None or self.buffer is None or complete:
             return exact(gathered(*rows), self.problem)
-        report = self.report if self.settled is None or self._share() >= SETTLED else self.settled
+        report = self.report if self.settled is None else self.settled
         return estimated(self.buffer, report, self.problem.n_components)
 
     def merge(self, other: Statistics | Sketch) -> None:
@@ -261,10 +265,29 @@ class Sketch:
             self.buffer = buffer_for(self.problem, size, normaliser_rows(self.options, width), portion)
         keep = 1.0 if self.forget is None else 0.5 ** (rows.n_samples / self.forget)
         self.buffer.add(rows, found, keep)
+        self._compare()
         if self.stochastic is None or self._deficient():
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
             self.state, self.report, self.settled = None, None, None
-            self.used, self.horizon = 0, FIRST * portion
+            self.used, self.horizon = 0, self._reach(FIRST * portion)
+
+    def _compare(self) -> None:
+        """Drop the result of the last horizon once there is one that captures more of rows to come."""
+        if self.settled is None or self.report is None or self.buffer is None:
+            return
+        k, ahead = self.problem.n_components, self.buffer.to_come()
+        new, old = (
+            captured(*ahead.grams(*leading(report, k)), k)[2] for report in (self.report, self.settled)
+        )
+        if new > GAIN * old:
+            self.settled = None
+
+    def _reach(self, rows: int) -> int:
+        """How many rows a horizon adds: so many, or two half-lives of rows that are forgotten."""
+        assert self.buffer is not None
+        if self.forget is None:
+            return rows
+        return min(rows, max(int(2 * self.forget), FIRST // 2 * self.buffer.portion))
 
     def _deficient(self) -> bool:
         """Whether iterates have fewer directions than asked for: those of constant rows, and for ever."""
@@ -290,28 +313,29 @@ class Sketch:
                 self._extend()
 
     def _extend(self) -> None:
-        """A horizon twice as far with shorter steps and the same averages.
+        """A horizon twice as far with the same averages, and shorter steps unless the run is on its way.
 
-        Where rows are forgotten, one as far again with steps as long; the last result stays for now.
+        Where rows are forgotten, one as far again with all begun anew; the last result stays until a new one
+        is better.
         """
         assert self.state is not None
         assert self.buffer is not None
         assert self.report is not None
-        (trial,), length = self.state.trials, self.used
+        (trial,), length, most = self.state.trials, self.used, self.state.most
         if self.forget is None:
-            # A stream that changes looks like a run on its way: averages do not begin anew any more.
-            trial, checks = trial._replace(multiple=SHORTER * trial.multiple), len(CHECKS)
+            if not self.state.on_its_way:
+                trial = trial._replace(multiple=SHORTER * trial.multiple)
         else:
             # All rows from now on are new to it.
             self.settled = self.report._replace(judged=None)
-            length = min(length, max(int(4 * self.forget), FIRST // 2 * self.buffer.portion))
+            length = self._reach(length)
             # What the first rows suggested may hold no longer.
             self.buffer.renew()
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
-            trial, checks = forgotten(trial), AT_HALF
+            trial, most = forgotten(trial), 0.0
         # Half of the horizon counts as behind: steps do not wait to fall.
         self.used, self.horizon = length, 2 * length
-        self.state = State((trial,), checks, averaging=True, judged=self.state.judged)
+        self.state = State((trial,), AT_HALF, True, self.state.judged, most, before=most)
 
 
 def _matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:

@@ -16,14 +16,16 @@ from .views import Array, ArrayViews, Views, gathered, require_finite
 class Minibatch(NamedTuple):
     """The rows of one step, and rows to come: those of its normaliser, and all that are at hand.
 
-    Rows to come are held out: no step has used them yet. `moments` are those of all rows read so far,
-    `peaks` the largest mean squares of their columns over a minibatch. `share` of the run lies behind it.
+    Rows to come are held out: no step has used them yet, but near the very end, when only `left` of them are
+    new. `moments` are those of all rows read so far, `peaks` the largest mean squares of their columns over a
+    minibatch. `share` of the run lies behind it.
     When it is time to judge the run by rows it has not used, `judges` are two halves of them.
     """
 
     cov: Covariance
     normaliser: Covariance
     ahead: Callable[[], Covariance]
+    left: int
     moments: Moments
     peaks: tuple[Array, Array]
     share: float
@@ -90,7 +92,7 @@ class Buffer:
         self.position += self.size
         batch = self._covariance(rows)
         normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
-        return Minibatch(batch, normaliser, self._ahead, self.moments, self.peaks, share, judges)
+        return Minibatch(batch, normaliser, self._ahead, self.left, self.moments, self.peaks, share, judges)
 
     def warm_up(self) -> Covariance:
         """All rows at hand: before the first step, those the preconditioner and the step come from."""
@@ -100,6 +102,10 @@ class Buffer:
         """The last rows read, in memory."""
         end = self.rows.n_samples
         return self._covariance(self._slice(max(0, end - self.portion), end))
+
+    def to_come(self) -> Covariance:
+        """The rows that no step has used."""
+        return self._covariance(self._slice(self.position, self.rows.n_samples))
 
     def halves(self) -> tuple[Covariance, Covariance]:
         """The rows of `at_hand` in two parts."""

@@ -35,6 +35,8 @@ HALF, LAST_TRIALS = 1 / 2, 1 / 4
 CHECKS = (1 / 32, 1 / 16, 1 / 8, LAST_TRIALS, 5 / 8, 3 / 4, 7 / 8)
 # The checks that are behind at half of the run.
 AT_HALF = sum(share <= HALF for share in CHECKS)
+# What is captured on rows to come has grown by more than the noise of two thousand of them.
+GAIN = 1.01
 # Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
 SMOOTHING = 0.02
 # What is left of a step after unusual rows doubles in eight calm minibatches: one in ten may be unusual.
@@ -66,13 +68,21 @@ class Trial(NamedTuple):
 class State(NamedTuple):
     """The trials under way, the checks behind them, whether their iterates are averaged by now.
 
-    And the correlations on rows held out until then, once they have been judged.
+    And the correlations on rows held out until then, once they have been judged; the most that was captured
+    on rows to come at any check, and at those before the half of the run.
     """
 
     trials: tuple[Trial, ...]
     checks: int = 0
     averaging: bool = False
     judged: Array | None = None
+    most: float = 0.0
+    before: float = 0.0
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether more has been captured since the half of the run than ever before."""
+        return self.most > GAIN * self.before
 
 
 @dataclass(frozen=True)
@@ -197,9 +207,10 @@ class Stochastic:
         """What is decided on rows to come, at certain shares of the run.
 
         While steps are tried, the trial that captures most goes on, with steps around its own. Later, the
-        average of the iterates starts anew where the newest is ahead of it: the run is still on its way.
+        average of the iterates starts anew where the newest is ahead of it, and of all that was captured
+        before: the run is still on its way. On rows that have changed it is ahead of the average alone.
         """
-        trials, checks = state.trials, state.checks
+        trials, checks, most = state.trials, state.checks, state.most
         racing = len(trials) > 1
         due = checks < len(CHECKS) and batch.share >= CHECKS[checks]
         half = not state.averaging and batch.share >= HALF
@@ -213,18 +224,22 @@ class Stochastic:
             middle = len(trials) // 2
             best = int(np.argmax(scores)) if max(scores) > scores[middle] else middle
             around = TRIALS if not half and batch.share < LAST_TRIALS else (1.0,)
-            winner = forgotten(trials[best])
+            winner, most = forgotten(trials[best]), max(most, *scores)
             trials = tuple(winner._replace(multiple=winner.multiple * m) for m in around)
-        elif state.averaging:
+        elif state.averaging and batch.left >= ahead.n:
+            # Rows that steps have used would flatter the newest.
             (trial,) = trials
             newest, mean = (
                 self._captured(ahead, *bases) for bases in ((trial.phi_t, trial.psi_t), trial.means[:2])
             )
             cost = 2 * ahead.gram_flops(c)
-            # By more than the noise of two thousand rows.
-            if newest > 1.01 * mean:
+            if newest > GAIN * max(mean, most):
                 trials = (forgotten(trial),)
-        return state._replace(trials=trials, checks=checks + due, averaging=state.averaging or half), cost
+            most = max(most, newest, mean)
+        state = state._replace(before=most) if half else state
+        return state._replace(
+            trials=trials, checks=checks + due, averaging=state.averaging or half, most=most
+        ), cost
 
     def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
