@@ -1,10 +1,14 @@
 """What is tested against what: back ends, solvers and problems, each listed once."""
 
 import gzip
+import warnings
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
+from appgrad import CCA
 from appgrad.minibatches import Buffer, Minibatches
 from appgrad.preconditioners import warm_up_rows
 from appgrad.solvers.exact import by_rows, exact
@@ -127,3 +131,32 @@ def write(kind, path, m):
         opener = gzip.open if kind.endswith(".gz") else open
         with opener(path, "wt", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
+
+
+def fitted(X, Y, k=3, quiet=True, working_memory=None, **params):
+    """A model that says nothing of convergence, or raises what it says."""
+    with warnings.catch_warnings(), config_context(working_memory=working_memory):
+        warnings.simplefilter("ignore" if quiet else "error", ConvergenceWarning)
+        return CCA(k, random_state=0, **params).fit(X, Y)
+
+
+def pairs(X, Y, size):
+    """The rows of two views, so many at a time."""
+    for start in range(0, X.shape[0], size):
+        yield X[start : start + size], Y[start : start + size]
+
+
+# Fitted attributes that must not depend on how rows came.
+SAME = ("canonical_correlations_", "training_correlations_", "x_weights_", "y_weights_", "coef_")
+
+
+def assert_same(model, reference, atol=1e-10):
+    """Two models are one, whichever way their rows came."""
+    for name in SAME:
+        np.testing.assert_allclose(getattr(model, name), getattr(reference, name), atol=atol, rtol=1e-9)
+
+
+def in_phase(phi, psi, Sxy):
+    """phi rotated so that phi'Sxy psi is symmetric and positive."""
+    P, _, Qt = np.linalg.svd(phi.T @ Sxy @ psi)
+    return phi @ P @ Qt, psi
