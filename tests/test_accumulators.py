@@ -185,6 +185,31 @@ def test_horizons(forget, first, then, long):
     assert (model._stream.state.before > 1) == (forget is None)
 
 
+@pytest.mark.parametrize("forget", [np.inf, 10**400, 0.5, "1"])
+@pytest.mark.parametrize("solver", ["exact", "stochastic"])
+def test_half_lives_that_are_none(solver, forget, long):
+    with pytest.raises(ValueError, match="forget must be None or a finite number of rows, at least 1"):
+        CCA(2, solver=solver, forget=forget).partial_fit(*long)
+
+
+def test_a_step_asked_for_is_constant(long):
+    model = CCA(3, solver="stochastic", step_size=0.01, random_state=0).fit_stream(pairs(*long, 1000))
+    assert model._stream.horizon == 64000
+    assert model._stream.state.trials[0].multiple == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_horizon_that_ends_with_the_stream_does_not_flatter(seed):
+    """Steps have used the last rows when the second horizon ends, 200 rows before them."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((16200, 200)), rng.standard_normal((16200, 200))
+    model = CCA(2, solver="stochastic", forget=1, random_state=0).fit_stream(pairs(X, Y, 500))
+    assert model._stream.settled is not None
+    assert model.canonical_correlations_.max() < 0.08
+    model.partial_fit(X[:100], Y[:100])
+    assert model._stream.settled.judged is None
+
+
 @pytest.mark.parametrize(("most", "shorter"), [(1.02, 1.0), (1.005, 0.5)])
 def test_steps_get_shorter_once_a_run_has_arrived(most, shorter, long):
     with config_context(working_memory=0.05):

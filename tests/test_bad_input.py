@@ -194,7 +194,7 @@ def test_solver(X, y):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"forget": 0.5}, "forget must be None or a number of rows, at least 1, got 0.5"),
+        ({"forget": 0.5}, "forget must be None or a finite number of rows, at least 1, got 0.5"),
         (
             {"checkpoint": 7},
             "checkpoint must be None, the name of a file, or a name and a number of seconds, got 7",

@@ -204,6 +204,7 @@ class Sketch:
         if self.state is not None:
             # What is judged at the end of a stream is so no longer when it goes on.
             self.state = self.state._replace(judged=None)
+            self.settled = None if self.settled is None else self.settled._replace(judged=None)
         portion = self._portion(rows)
         # A portion at a time is shuffled, and forgotten.
         for start in range(0, rows.n_samples, portion):
@@ -287,7 +288,7 @@ class Sketch:
         assert self.buffer is not None
         if self.forget is None:
             return rows
-        return min(rows, max(int(2 * self.forget), FIRST // 2 * self.buffer.portion))
+        return int(min(rows, max(2 * self.forget, FIRST // 2 * self.buffer.portion)))
 
     def _deficient(self) -> bool:
         """Whether iterates have fewer directions than asked for: those of constant rows, and for ever."""
@@ -316,18 +317,18 @@ class Sketch:
         """A horizon twice as far with the same averages, and shorter steps unless the run is on its way.
 
         Where rows are forgotten, one as far again with all begun anew; the last result stays until a new one
-        is better.
+        is better, or for a horizon.
         """
         assert self.state is not None
         assert self.buffer is not None
-        assert self.report is not None
+        assert self.stochastic is not None
         (trial,), length, most = self.state.trials, self.used, self.state.most
         if self.forget is None:
-            if not self.state.on_its_way:
+            # A step that was asked for is constant.
+            if self.stochastic.adaptive and not self.state.on_its_way:
                 trial = trial._replace(multiple=SHORTER * trial.multiple)
         else:
-            # All rows from now on are new to it.
-            self.settled = self.report._replace(judged=None)
+            self.settled = self.report
             length = self._reach(length)
             # What the first rows suggested may hold no longer.
             self.buffer.renew()

@@ -62,11 +62,15 @@ def _number(
     def is_allowed(value: Any) -> bool:
         if value is None or isinstance(value, str):
             return value in words
-        if not isinstance(value, kind) or isinstance(value, bool):
-            return False
-        return float(value) > low if above else float(value) >= low
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
+        return is_number and bool(value > low if above else value >= low)
 
     return is_allowed
+
+
+def _is_half_life(value: Any) -> bool:
+    # Of more rows than anyone has, none is forgotten; twice as many are finite too.
+    return _number(1, None)(value) and (value is None or value < 1e300)
 
 
 def _finite_above_zero(value: Any) -> bool:
@@ -97,7 +101,7 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "step_size": (_finite_above_zero, "'auto' or a finite number above 0"),
     "batch_size": (_number(1, integer=True), "an integer of at least 1"),
     "normaliser": (_number(1, "auto", "batch", integer=True), "'auto', 'batch' or an integer of at least 1"),
-    "forget": (_number(1, None), "None or a number of rows, at least 1"),
+    "forget": (_is_half_life, "None or a finite number of rows, at least 1"),
     "checkpoint": (_is_checkpoint, "None, the name of a file, or a name and a number of seconds"),
     "covariance": (_word("auto", "dense"), "'auto' or 'dense'"),
     "callback": (lambda value: value is None or callable(value), "None or callable"),

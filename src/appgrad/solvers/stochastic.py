@@ -236,9 +236,13 @@ class Stochastic:
             if newest > GAIN * max(mean, most):
                 trials = (forgotten(trial),)
             most = max(most, newest, mean)
-        state = state._replace(before=most) if half else state
-        return state._replace(
-            trials=trials, checks=checks + due, averaging=state.averaging or half, most=most
+        return State(
+            trials,
+            checks + due,
+            state.averaging or half,
+            state.judged,
+            most,
+            before=most if half else state.before,
         ), cost
 
     def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
