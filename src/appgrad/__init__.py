@@ -2,14 +2,17 @@
 
 from . import datasets, plots
 from .choose import plan
-from .estimators import CCA, load
+from .estimators import CCA
 from .files import open_views
+from .kernel_cca import KernelCCA
 from .metrics import correlations, pcc, subspace_distance, tcc
+from .models import load
 from .remarks import OverfitWarning
 from .version import __version__
 
 __all__ = [
     "CCA",
+    "KernelCCA",
     "OverfitWarning",
     "__version__",
     "correlations",

@@ -6,11 +6,22 @@ from itertools import repeat
 
 import numpy as np
 
-from .covariance import Covariance, DenseCovariance, units, working_dtype
+from .covariance import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
 from .linalg import column_dots, whitening
 from .moments import moments, second_moments
 from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
-from .preconditioners import Preconditioner, exact, jacobi, largest, low_rank, warm_up_rows
+from .preconditioners import (
+    DIRECTIONS,
+    WARM_UP_ROWS,
+    Preconditioner,
+    exact,
+    jacobi,
+    kernelised,
+    largest,
+    level,
+    low_rank,
+    warm_up_rows,
+)
 from .solve import (
     Limits,
     Operator,
@@ -56,7 +67,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
     limits = options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
-    matrices = uses_matrices(views, options)
+    matrices = uses_matrices(views, options) and kernel_ridges(ridge) is None
     kind = preconditioner_kind(options.preconditioner, views)
     _require_passes(views, options, kind, matrices)
     cov: Operator
@@ -104,12 +115,13 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
 
     def finish(report: Report, stopped: str | None) -> Solution:
-        A, B, u = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False), cov.units
+        A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
         if report.products is None or _hides_variances(cov):
             plain = cov.products(A, B, ridge=False)
         else:
             xx, xy, yx, yy = report.products
-            plain = xx - u.ridge_x[:, None] * A, xy, yx, yy - u.ridge_y[:, None] * B
+            ridge_x, ridge_y = cov.ridged(A, B)
+            plain = xx - ridge_x, xy, yx, yy - ridge_y
         if min(_ranks(cov, A, B, plain)) < k:
             # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
             extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
@@ -131,19 +143,30 @@ def _preconditioner(
     """The preconditioner of a batch solver: where matrices are at hand, LOBPCG takes their inverse."""
     if kind is None:
         return Preconditioner()
+    if cov.units.kernel is not None:
+        flat = level(cov)
+        rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * views.n_samples)))
+        if kind == "jacobi":
+            return flat
+        # Of K^2, directions count whose values are the squares of those that count of K.
+        return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=1e-12), cov)
     if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
         return exact(cov)
     # ALS with matrices solves by their factors.
     if kind == "jacobi" or (isinstance(cov, DenseCovariance) and options.solver == "als"):
         return jacobi(cov)
-    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng)
+    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng, warm_up_rows(views))
     return low_rank(sample, jacobi(cov), rng)
 
 
-def _sample(views: Views, cov: Operator, rng: np.random.Generator) -> Operator:
-    """The covariance of some random rows, in memory, with the means of all."""
-    rows = np.sort(rng.permutation(views.n_samples)[: warm_up_rows(views)])
-    return Covariance(gathered(views.take(rows)), cov.moments, cov.units, dtype=cov.dtype)
+def _sample(views: Views, cov: Operator, rng: np.random.Generator, size: int) -> Operator:
+    """The covariance of so many random rows, in memory, with the means of all."""
+    rows = np.sort(rng.permutation(views.n_samples)[:size])
+    u = cov.units
+    if u.kernel is not None:
+        # r K is not known from some rows of K.
+        u = u._replace(kernel=None, ridge_x=np.zeros_like(u.ridge_x), ridge_y=np.zeros_like(u.ridge_y))
+    return Covariance(gathered(views.take(rows)), cov.moments, u, dtype=cov.dtype)
 
 
 def _hides_variances(cov: Operator) -> bool:
@@ -165,7 +188,7 @@ def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int
         inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
         G = (C.T @ SC) * inverse * inverse[:, None]
         values = np.linalg.eigvalsh((G + G.T) / 2)
-        found.append(int(np.count_nonzero(values > 16 * np.finfo(cov.dtype).eps)))
+        found.append(int(np.count_nonzero(values > 16 * cov.precision)))
     return found[0], found[1]
 
 

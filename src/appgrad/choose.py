@@ -11,6 +11,7 @@ import numpy as np
 
 from .batch import uses_matrices
 from .costs import (
+    MATRICES,
     Cost,
     costs,
     matrices_needed,
@@ -18,11 +19,13 @@ from .costs import (
     memory_needed,
     size,
 )
+from .covariance import kernel_ridges
 from .linalg import EPS
 from .options import ITERATIVE, Options
 from .run import run
 from .solve import Problem, Progress, Saved, Solution
 from .solvers.exact import exact
+from .solvers.grams import Coordinates, by_grams, coordinates
 from .solvers.qr import qr
 from .sources import as_views
 from .spool import physical_memory
@@ -54,6 +57,8 @@ def solving(
 ) -> tuple[Iterator[Progress], Choice]:
     """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
     start = time.perf_counter()
+    if kernel_ridges(problem.ridge) is not None:
+        return _solving_grams(views, problem, options, rng, start, callback, saved)
     choice = Choice(options.solver, "asked for")
     if options.solver == "auto":
         choice = chosen(views, costs(views, problem.n_components))
@@ -72,6 +77,48 @@ def solving(
         reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
         solution, choice = qr(views, problem), Choice("qr", reason)
     return iter([_at_once(solution, views, start, callback)]), choice
+
+
+def _solving_grams(
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    start: float,
+    callback: Callable[[Progress], Any] | None,
+    saved: Saved | None,
+) -> tuple[Iterator[Progress], Choice]:
+    """The same for Gram matrices: direct solvers and minibatches need these in memory, with their factors."""
+    n, need = views.n_samples, 8 * MATRICES * views.n_samples**2
+    choice = Choice(options.solver, "asked for")
+    if options.solver == "auto" and need <= budget():
+        choice = Choice("exact", f"the {n} x {n} Gram matrices and their factors fit into the memory budget")
+    elif options.solver == "auto":
+        choice = Choice(
+            "lobpcg",
+            f"the {n} x {n} Gram matrices and their factors would need {size(need)}, more than the budget of "
+            f"{size(budget())} (scikit-learn's working_memory), so it iterates on thin products",
+        )
+    options = options._replace(solver=choice.solver)
+    if options.solver in ITERATIVE and options.solver != "stochastic":
+        return run(views, problem, options, rng, start=start, callback=callback, saved=saved), choice
+    _require(views, need, f"solver={options.solver!r}", "use solver='lobpcg', or an approximation")
+    if options.solver != "stochastic":
+        # Eigenvectors of K square nothing: what QR is for.
+        return iter([_at_once(by_grams(views, problem), views, start, callback)]), choice
+    there = coordinates(views, problem)
+    rows = CountedViews(there.views, parent=views)
+    found = run(rows, there.problem, options, rng, start=start, callback=_in(there, callback), saved=saved)
+    return (_returned(there, progress) for progress in found), choice
+
+
+def _returned(there: Coordinates, progress: Progress) -> Progress:
+    return progress._replace(solution=lambda: there.returned(progress.solution()))
+
+
+def _in(there: Coordinates, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any] | None:
+    """A callback that is shown solutions in the coordinates of the Gram matrices."""
+    return None if callback is None else lambda progress: callback(_returned(there, progress))
 
 
 def _at_once(

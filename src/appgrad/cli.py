@@ -18,10 +18,11 @@ from rich.text import Text
 from .choose import duration
 from .choose import plan as planned
 from .costs import size
-from .estimators import CCA, load
+from .estimators import CCA
 from .files import open_views, read_table, source_files
 from .holdout import HeldOut, held_out
 from .metrics import correlations
+from .models import load
 from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning

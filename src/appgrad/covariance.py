@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,28 @@ from .thin import add_gathered, add_scores, tiles
 from .threads import over_rows
 from .views import ENTRY_BYTES, Array, Block, Matrix, Views
 
-Ridge = str | float
+
+@dataclass(frozen=True)
+class KernelRidge:
+    """The ridge r K of views that are centred Gram matrices K: the norm of functions, not of weights.
+
+    With it, Sx = K^2 / n + r K, and a linear kernel gives what linear CCA gives with the ridge r.
+    """
+
+    r: float
+    diagonal: Array
+
+
+Ridge = str | float | KernelRidge
 Add = Callable[[list[Array], Matrix, Matrix, slice, Array], None]
 
 
 class Units(NamedTuple):
-    """The coordinates algorithms work in: (X - mean) * scale, and the diagonal ridge there.
+    """The coordinates algorithms work in: (X - mean) * scale, and the diagonal of the ridge there.
 
-    Columns that do not vary have scale 0: they are absent, and their weights come out as zero.
+    Columns that do not vary have scale 0: they are absent, and their weights come out as zero. The ridge is
+    its diagonal, unless `kernel` says r of both views: then it is r times the views themselves, which are
+    Gram matrices.
     """
 
     mean_x: Array
@@ -31,6 +46,7 @@ class Units(NamedTuple):
     scale_y: Array
     ridge_x: Array
     ridge_y: Array
+    kernel: tuple[float, float] | None = None
 
 
 def units(
@@ -43,7 +59,8 @@ def units(
     """Means, scales and ridges for data with these moments.
 
     ridge="auto" is 1e-10 (float32: 1e-6) times each column's variance; a number is absolute and is
-    added to the covariance diagonals of the (optionally scaled) data; a pair is one per view.
+    added to the covariance diagonals of the (optionally scaled) data; a pair is one per view. A
+    `KernelRidge` is for both views or none.
     """
     parts: list[tuple[Array, Array]] = []
     pair = ridge if isinstance(ridge, tuple) else (ridge, ridge)
@@ -52,12 +69,21 @@ def units(
         # Rounding of the values alone gives a constant column this much spread.
         varies = sd > 10 * EPS * np.abs(mean)
         s = np.where(varies, 1.0 / np.where(varies, sd, 1.0) if scale else 1.0, 0.0)
-        if r == "auto":
+        if isinstance(r, KernelRidge):
+            parts.append((s, r.r * r.diagonal * s))
+        elif r == "auto":
             parts.append((s, (1e-10 if dtype == np.float64 else 1e-6) * var * s * s))
         else:
             parts.append((s, np.full(len(s), float(r))))
     (scale_x, ridge_x), (scale_y, ridge_y) = parts
-    return Units(m.mean_x, m.mean_y, scale_x, scale_y, ridge_x, ridge_y)
+    kernel = kernel_ridges(pair)
+    return Units(m.mean_x, m.mean_y, scale_x, scale_y, ridge_x, ridge_y, kernel)
+
+
+def kernel_ridges(ridge: Ridge | tuple[Ridge, Ridge]) -> tuple[float, float] | None:
+    """r of both views where they are Gram matrices, otherwise None."""
+    x, y = ridge if isinstance(ridge, tuple) else (ridge, ridge)
+    return (x.r, y.r) if isinstance(x, KernelRidge) and isinstance(y, KernelRidge) else None
 
 
 class Covariance:
@@ -74,6 +100,12 @@ class Covariance:
         self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
         self.shift_y = _far_from_zero(u.mean_y, m.var_y, m.n)
 
+    @property
+    def precision(self) -> float:
+        """The relative error of Gram matrices of scores; a ridge r K hides none, as others do."""
+        eps = float(np.finfo(self.dtype).eps)
+        return eps if self.units.kernel is None else eps * self.n
+
     def at(self, dtype: Any) -> Covariance:
         """The same operator in another precision."""
         return Covariance(self.views, self.moments, self.units, dtype)
@@ -89,9 +121,10 @@ class Covariance:
             add_gathered(x, rows, UV, sums[0])
             add_gathered(y, rows, UV, sums[1])
 
-        XT, YT, total = self._sum(A, B, add, (len(A), both), (len(B), both))
-        XT = self._finish(XT, total, 0, A.dtype, A if ridge else None, slice(0, c))
-        YT = self._finish(YT, total, 1, B.dtype, B if ridge else None, slice(c, None))
+        XT, YT, total, scores = self._sum(A, B, add, (len(A), both), (len(B), both))
+        ridged = self._ridged(A, B, scores) if ridge else (None, None)
+        XT = self._finish(XT, total, 0, A.dtype, ridged[0], slice(0, c))
+        YT = self._finish(YT, total, 1, B.dtype, ridged[1], slice(c, None))
         return XT[:, :c], XT[:, c:], YT[:, :c], YT[:, c:]
 
     def gradients(self, A: Array, B: Array, P: Array, Q: Array) -> tuple[Array, Array]:
@@ -107,9 +140,10 @@ class Covariance:
             add_gathered(x, rows, UV @ mix_x, sums[0])
             add_gathered(y, rows, UV @ mix_y, sums[1])
 
-        gx, gy, total = self._sum(A, B, add, A.shape, B.shape)
-        gx = self._finish(gx, total @ mix_x, 0, A.dtype, A, every)
-        return gx, self._finish(gy, total @ mix_y, 1, B.dtype, B, every)
+        gx, gy, total, scores = self._sum(A, B, add, A.shape, B.shape)
+        ridged = self._ridged(A, B, scores)
+        gx = self._finish(gx, total @ mix_x, 0, A.dtype, ridged[0], every)
+        return gx, self._finish(gy, total @ mix_y, 1, B.dtype, ridged[1], every)
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
@@ -119,9 +153,10 @@ class Covariance:
             add_gathered(x, rows, np.ascontiguousarray(UV[:, :c]), sums[0])
             add_gathered(y, rows, np.ascontiguousarray(UV[:, c:]), sums[1])
 
-        xx, yy, total = self._sum(A, B, add, A.shape, B.shape)
-        xx = self._finish(xx, total[:c], 0, A.dtype, A, every)
-        return xx, self._finish(yy, total[c:], 1, B.dtype, B, every)
+        xx, yy, total, scores = self._sum(A, B, add, A.shape, B.shape)
+        ridged = self._ridged(A, B, scores)
+        xx = self._finish(xx, total[:c], 0, A.dtype, ridged[0], every)
+        return xx, self._finish(yy, total[c:], 1, B.dtype, ridged[1], every)
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B: from the scores alone, without a transposed product."""
@@ -130,10 +165,34 @@ class Covariance:
         def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
             sums[0] += UV.T @ UV
 
-        G, _ = self._sum(A, B, add, (both, both))
+        G, _, scores = self._sum(A, B, add, (both, both))
         G = G / self.n
-        ridge_x, ridge_y = self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
+        ridge_x, ridge_y = (
+            ridge[:, None] * operand
+            for ridge, operand in zip(self._ridge, self._ridged(A, B, scores), strict=True)
+        )
         return G[:c, :c] + A.T @ ridge_x, G[:c, c:], G[c:, c:] + B.T @ ridge_y
+
+    def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Rx A and Ry B: times the diagonal, or a pass over the rows of Gram matrices."""
+        if self.units.kernel is None:
+            operands = A, B
+        else:
+            *_, scores = self._sum(A, B, lambda sums, x, y, rows, UV: None)
+            operands = self._ridged(A, B, scores)
+        return self._ridge[0][:, None] * operands[0], self._ridge[1][:, None] * operands[1]
+
+    @property
+    def _ridge(self) -> tuple[Array, Array]:
+        """What multiplies A, or the scores where the ridge is r K."""
+        u = self.units
+        return (
+            (u.ridge_x, u.ridge_y) if u.kernel is None else (u.kernel[0] * u.scale_x, u.kernel[1] * u.scale_y)
+        )
+
+    def _ridged(self, A: Array, B: Array, scores: Array | None) -> tuple[Array, Array]:
+        """What the ridge multiplies: A and B, or their scores K A where the ridge is r K."""
+        return (A, B) if scores is None else (scores[:, : A.shape[1]], scores[:, A.shape[1] :])
 
     def row_grams(self, tx: Array, ty: Array) -> tuple[Array, Array]:
         """The n x n Gram matrices of the rows of (X - c) * scale * tx, and of Y, in memory.
@@ -202,10 +261,11 @@ class Covariance:
         center = bool(np.any(self.units.mean_x) or np.any(self.units.mean_y))
         return DenseCovariance(second_moments(self.views, center), self.units)
 
-    def _sum(self, A: Array, B: Array, add: Add, *shapes: tuple[int, ...]) -> tuple[Array, ...]:
+    def _sum(self, A: Array, B: Array, add: Add, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
         """Arrays of these shapes to which `add` has added every tile of rows with its scores [U V].
 
-        The last one is the sum of the scores, which is zero where the means are those of these rows.
+        And the sum of the scores, which is zero where the means are those of these rows; and all scores where
+        the ridge is made of them, otherwise None.
         """
         u, dtype, c = self.units, self.dtype, A.shape[1]
         offsets = (u.mean_x - self.shift_x) * u.scale_x, (u.mean_y - self.shift_y) * u.scale_y
@@ -218,6 +278,8 @@ class Covariance:
             np.ascontiguousarray(C if np.all(scale == 1) else C * scale[:, None], dtype=dtype)
             for C, scale in ((A, u.scale_x), (B, u.scale_y))
         )
+
+        scores = None if u.kernel is None else np.empty((self.n, len(rest)), dtype)
 
         def of_block(block: Block) -> tuple[Array, ...]:
             x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
@@ -232,19 +294,19 @@ class Covariance:
                 UV = np.hstack([U, V])
                 add(sums, x, y, rows, UV)
                 sums[-1] += np.ones(len(UV), dtype) @ UV
+                if scores is not None:
+                    scores[block.offset + rows.start : block.offset + rows.stop] = UV
             return tuple(sums)
 
-        return self.views.sum(of_block, dtype)
+        return *self.views.sum(of_block, dtype), scores
 
     def _finish(
         self, product: Array, total: Array, view: int, dtype: Any, ridged: Array | None, own: slice
     ) -> Array:
         """Centre and scale the rows of X'[U V] / n, with the ridge times `ridged` in the `own` columns."""
-        u = self.units
-        mean, shift, scale, ridge = (
-            (u.mean_x, self.shift_x, u.scale_x, u.ridge_x)
-            if view == 0
-            else (u.mean_y, self.shift_y, u.scale_y, u.ridge_y)
+        u, ridge = self.units, self._ridge[view]
+        mean, shift, scale = (
+            (u.mean_x, self.shift_x, u.scale_x) if view == 0 else (u.mean_y, self.shift_y, u.scale_y)
         )
         product, total = product.astype(dtype, copy=False), total.astype(dtype)
         offset, factor = ((column.astype(dtype))[:, None] for column in (mean - shift, scale / self.n))
@@ -273,7 +335,7 @@ class DenseCovariance:
         S *= s
         self.moments, self.units = second.moments(p), u
         self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
-        self.dtype = S.dtype
+        self.dtype, self.precision = S.dtype, EPS
 
     def at(self, dtype: Any) -> DenseCovariance:
         """The same operator: matrices stay in double precision."""
@@ -288,6 +350,10 @@ class DenseCovariance:
         """Sx A and Sy B."""
         u = self.units
         return self.Sx @ A + u.ridge_x[:, None] * A, self.Sy @ B + u.ridge_y[:, None] * B
+
+    def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Rx A and Ry B."""
+        return self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B."""

@@ -1,62 +1,23 @@
-"""What people use: CCA as a scikit-learn estimator, and models loaded from files."""
+"""What people use: CCA as a scikit-learn estimator."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    TransformerMixin,
-)
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from . import persist
-from .checkpoint import EVERY, Checkpoint
-from .choose import solving
-from .metrics import correlations
-from .options import ITERATIVE
-from .parameters import checked
-from .remarks import warn_if_trivial, warn_if_unconverged
-from .solve import Progress, Solution
-from .sources import as_column, as_matrix, as_views, feature_names, is_views
-from .streaming import FITTED, StreamingMixin, generator, ndim, require_components
-from .threads import blas_limit
-from .version import __version__
-from .views import (
-    BLOCK_BYTES,
-    ENTRY_BYTES,
-    Array,
-    CountedViews,
-    Matrix,
-    Views,
-    describe,
-    require_finite,
-)
-from .watch import followed, logger
-
-COUNTS = ("n_samples_", "n_features_in_", "n_features_y_")
-FACTS = (*COUNTS, "n_iter_", "n_passes_", "solver_", "solver_reason_")
+from .base import BaseCCA
+from .solve import Progress
+from .sources import as_matrix
+from .views import Array, describe, require_finite
 
 
-class CCA(
-    StreamingMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    RegressorMixin,
-    MultiOutputMixin,
-    BaseEstimator,
-):
+class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
     """Canonical correlation analysis of two views of the same rows.
 
     Finds weights phi_i, psi_i such that the scores X phi_i and y psi_i have unit variance, are
@@ -229,88 +190,6 @@ class CCA(
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to two views of the same rows, or to one `Views` object that holds both.
-
-        Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit. The one
-        exception is a KeyboardInterrupt while an iterative solver runs: it is raised again after the
-        model has been set to the best state so far.
-        """
-        problem, options = checked(self.get_params(deep=False))
-        if options.forget is not None:
-            raise ValueError("forget is for streams: use partial_fit or fit_stream, or forget=None")
-        threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
-        one_dimensional = y is not None and ndim(y) == 1
-        views = CountedViews(as_views(X, y), threads=threads)
-        require_components(problem, views.n_samples, views.n_features_x, views.n_features_y)
-        rng, book = generator(self.random_state), self._checkpoint(views.views)
-        progress, history, interrupted = None, [], False
-        with (
-            followed("fit", self.verbose, self.callback, views) as callback,
-            nullcontext() if threads is None else blas_limit(threads),
-        ):
-            if book is not None:
-                rng, callback = book.follow(rng), _written(book, callback)
-            saved = None if book is None else book.saved
-            steps, choice = solving(views, problem, options, rng, callback, saved)
-            try:
-                for progress in steps:
-                    history.append(progress.record())
-            except KeyboardInterrupt:
-                if progress is None:
-                    raise
-                interrupted = True
-            assert progress is not None
-            if book is not None:
-                book.write(progress)
-            solution = progress.solution()
-        warn_if_trivial(views.n_samples, views.n_features_x, views.n_features_y, solution)
-        if not interrupted:
-            warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
-        if self.verbose:
-            logger.info("%s: %s; %.2f s", *choice, progress.seconds)
-        self.__dict__.pop("_stream", None)
-        self._set(solution, views.dtype)
-        self.n_samples_, self.n_features_in_ = views.n_samples, views.n_features_x
-        self.n_features_y_ = views.n_features_y
-        self._set_names(*views.names)
-        self.solver_, self.solver_reason_ = choice
-        self.n_iter_, self.n_passes_ = [progress.iteration] * problem.n_components, views.passes
-        self.history_ = history
-        resumed = saved if choice.solver in ITERATIVE else None
-        self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
-        self._y_1d = one_dimensional
-        if interrupted:
-            raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
-        return self
-
-    def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
-        """Scores of X, or of both views when y is given or X is a `Views` object."""
-        check_is_fitted(self, "canonical_correlations_")
-        if is_views(X):
-            views = as_views(X, y)
-            self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
-            self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
-            scores = [
-                (self._project(block.x, 0, block.offset), self._project(block.y, 1, block.offset))
-                for block in views.blocks()
-            ]
-            return np.vstack([u for u, _ in scores]), np.vstack([v for _, v in scores])
-        m = as_matrix(X, "X")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        U = self._project(m, 0)
-        if y is None:
-            return U
-        m = as_matrix(as_column(y), "y")
-        self._require_columns(m.shape[1], feature_names(y), 1, "y")
-        if m.shape[0] != len(U):
-            raise ValueError(f"y has {m.shape[0]} rows, X has {len(U)}: rows must be paired")
-        return U, self._project(m, 1)
-
-    def fit_transform(self, X: Any, y: Any = None) -> tuple[Array, Array]:
-        """Fit and return the scores of both views."""
-        return self.fit(X, y).transform(X, y)  # type: ignore[return-value]
-
     def predict(self, X: Any) -> Array:
         """Least-squares prediction of y from the scores of X."""
         check_is_fitted(self, "canonical_correlations_")
@@ -326,47 +205,6 @@ class CCA(
         if y is None:
             return rows_x
         return rows_x, self._reconstructed(y, self.y_weights_, self.y_loadings_, self.y_mean_, "y")
-
-    def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:
-        """Mean over the components of the correlation of the two scores, weights fixed."""
-        if sample_weight is not None:
-            raise ValueError("sample_weight is not supported by CCA.score")
-        if y is None and not is_views(X):
-            raise ValueError("score needs both views: score(X, y)")
-        U, V = self.transform(X, y)
-        return float(np.mean(correlations(U, V)))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
-
-        Callbacks and random generators are not saved. A model of `partial_fit` is saved with its sums, or the
-        state of its steps, so that rows can go on coming.
-        """
-        stream, sums = self._packed_stream()
-        try:
-            check_is_fitted(self, "canonical_correlations_")
-            fitted = True
-        except NotFittedError:
-            raise
-        except ValueError:
-            # A stream of too few rows as yet has a state, but no solution.
-            fitted = False
-        params = {name: _plain(value) for name, value in self.get_params().items()}
-        arrays = sums | ({name: getattr(self, name) for name in FITTED} if fitted else {})
-        meta = {
-            "stream": stream,
-            "library": __version__,
-            "estimator": type(self).__name__,
-            "params": params,
-            "facts": {name: getattr(self, name) for name in (FACTS if fitted else COUNTS)},
-            "fitted": fitted,
-            "history": self.history_ if fitted else [],
-            "y_1d": self._y_1d,
-            "feature_names": [
-                None if names is None else [str(name) for name in names] for names in self._names()
-            ],
-        }
-        persist.write(path, arrays, meta)
 
     @property
     def x_rotations_(self) -> Array:
@@ -388,97 +226,10 @@ class CCA(
         """Intercept of the linear prediction of y."""
         return np.asarray(self.y_mean_ - self._y_slopes @ (self.x_weights_.T @ self.x_mean_))
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.canonical_correlations_)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
         tags.regressor_tags.poor_score = True
         return tags
-
-    def _checkpoint(self, views: Views) -> Checkpoint | None:
-        """The file that follows a run, if one is asked for."""
-        if self.checkpoint is None:
-            return None
-        pair = isinstance(self.checkpoint, tuple | list)
-        path, every = self.checkpoint if pair else (self.checkpoint, EVERY)
-        # Budgets may change, and what does not touch the numbers.
-        free = (
-            "max_iter",
-            "max_passes",
-            "max_seconds",
-            "max_flops",
-            "n_jobs",
-            "verbose",
-            "callback",
-            "checkpoint",
-        )
-        params = {name: _plain(value) for name, value in self.get_params().items() if name not in free}
-        return Checkpoint(path, float(every), views, params)
-
-    def _set(self, solution: Solution, dtype: np.dtype[Any]) -> None:
-        s = solution
-        self.canonical_correlations_ = s.correlations
-        self.training_correlations_ = s.training_correlations
-        self.x_weights_, self.y_weights_ = _cast(s.x_weights, dtype), _cast(s.y_weights, dtype)
-        self.x_loadings_, self.y_loadings_ = _cast(s.x_loadings, dtype), _cast(s.y_loadings, dtype)
-        self._y_slopes = _cast(s.y_slopes, dtype)
-        self.x_mean_, self.y_mean_ = s.mean_x, s.mean_y
-        self.x_std_, self.y_std_ = s.std_x, s.std_y
-        self.residuals_, self.error_bounds_ = s.residuals, s.error_bounds
-
-    def _names(self) -> tuple[Array | None, Array | None]:
-        return getattr(self, "feature_names_in_", None), getattr(self, "feature_names_y_", None)
-
-    def _set_names(self, x: Array | None, y: Array | None) -> None:
-        for attribute, names in (("feature_names_in_", x), ("feature_names_y_", y)):
-            if names is not None:
-                setattr(self, attribute, np.asarray(names, dtype=object))
-            elif hasattr(self, attribute):
-                delattr(self, attribute)
-
-    def _require_columns(self, p: int, names: Array | None, view: int, label: str) -> None:
-        expected = self.n_features_y_ if view else self.n_features_in_
-        if p != expected:
-            other = self.n_features_in_ if view else self.n_features_y_
-            swapped = "; are the two views swapped?" if p == other else ""
-            raise ValueError(
-                f"{label} has {p} features, but CCA is expecting {expected} features as input{swapped}"
-            )
-        fitted = self._names()[view]
-        if names is None or fitted is None or list(names) == list(fitted):
-            return
-        missing = [name for name in fitted if name not in set(names)]
-        if not missing:
-            raise ValueError(
-                f"{label} has the feature names of the fit in another order: reorder its columns"
-            )
-        unexpected = [name for name in names if name not in set(fitted)]
-        raise ValueError(
-            f"{label} has other feature names than in fit: missing {missing[:5]}, unexpected {unexpected[:5]}"
-        )
-
-    def _project(self, m: Matrix, view: int, offset: int = 0) -> Array:
-        """(m - mean) @ weights, a few rows at a time, in double precision."""
-        mean, weights = (self.y_mean_, self.y_weights_) if view else (self.x_mean_, self.x_weights_)
-        dtype = np.float32 if m.dtype.kind == "f" and m.dtype.itemsize <= 4 else np.float64
-        out = np.empty((m.shape[0], weights.shape[1]), dtype=dtype)
-        W = weights.astype(np.float64)
-        sparse = hasattr(m, "nnz")
-        width = ENTRY_BYTES * m.nnz / max(m.shape[0], 1) if sparse else 8 * m.shape[1]
-        rows = max(1, int(BLOCK_BYTES / max(width, 8 * W.shape[1])))
-        center = mean @ W
-        for start in range(0, len(out), rows):
-            part = m[start : start + rows]
-            scores = part @ W - center if sparse else (part - mean) @ W
-            if not np.all(np.isfinite(scores)):
-                name = partial(describe, "y" if view else "X", self._names()[view])
-                require_finite(part, name, offset + start)
-            out[start : start + rows] = scores
-        return out
 
     def _reconstructed(self, scores: Any, weights: Array, loadings: Array, mean: Array, name: str) -> Array:
         """Least squares of the columns on all scores together; their covariance is weights'loadings."""
@@ -490,84 +241,3 @@ class CCA(
             )
         coefficients = np.linalg.solve(weights.T @ loadings, loadings.T)
         return np.asarray(scores @ coefficients + mean.astype(loadings.dtype))
-
-
-def load(path: str | os.PathLike[str]) -> CCA:
-    """The model in a file written by `save`. Nothing is unpickled, whatever the file holds.
-
-    Examples
-    --------
-    >>> import tempfile, os, appgrad
-    >>> from sklearn.datasets import load_linnerud
-    >>> X, y = load_linnerud(return_X_y=True)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "m.cca")
-    ...     appgrad.CCA(2).fit(X, y).save(path)
-    ...     round(appgrad.load(path).score(X, y), 6)
-    0.498082
-    """
-    arrays, meta = persist.read(path)
-    if meta.get("estimator") != "CCA":
-        raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
-    try:
-        model: CCA = CCA().set_params(
-            **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
-        )
-        fitted, model._y_1d = meta.get("fitted", True), meta["y_1d"]
-        for name in FACTS if fitted else COUNTS:
-            setattr(model, name, meta["facts"][name])
-        model._set_names(*meta["feature_names"])
-        if fitted:
-            model.history_ = meta["history"]
-            for name in FITTED:
-                setattr(model, name, arrays[name])
-            _require_whole(model)
-        if meta.get("stream") is not None or not fitted:
-            model._unpack_stream(meta["stream"], arrays)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
-    return model
-
-
-def _require_whole(model: CCA) -> None:
-    """Raise TypeError unless the arrays of a loaded model fit together and are finite."""
-    k, p1, p2 = len(model.canonical_correlations_), model.n_features_in_, model.n_features_y_
-    names = zip(model._names(), (p1, p2), strict=True)
-    if not all(found is None or found.shape == (p,) for found, p in names):
-        raise TypeError("feature names do not match the number of columns")
-    for name in FITTED:
-        array = getattr(model, name)
-        p = p2 if name in ("y_weights_", "y_loadings_", "y_mean_", "y_std_", "_y_slopes") else p1
-        shape = (p,) if name.endswith(("mean_", "std_")) else (p, k)
-        shape = shape if name[1] == "_" or name == "_y_slopes" else (k,)
-        if array.shape != shape or array.dtype.kind != "f":
-            raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}, expected {shape}")
-        if name != "error_bounds_" and not np.all(np.isfinite(array)):
-            raise TypeError(f"{name} is not finite")
-
-
-def _written(book: Checkpoint, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
-    """A callback that also writes checkpoints."""
-
-    def write(progress: Progress) -> Any:
-        book.write_if_due(progress)
-        return None if callback is None else callback(progress)
-
-    return write
-
-
-def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """In the precision of the data, unless that cannot hold the values."""
-    with np.errstate(over="ignore", under="ignore"):
-        cast = values.astype(dtype)
-    fits = np.all(np.isfinite(cast)) and np.all(np.abs(cast) >= np.finfo(dtype).tiny, where=values != 0)
-    return cast if fits else values
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it; None for what it cannot, such as a callback."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, bool | int | float | str) else None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .covariance import Covariance, Ridge, Units, working_dtype
+from .covariance import Covariance, KernelRidge, Ridge, Units, working_dtype
 from .moments import Moments, moments
 from .views import Array, ArrayViews, Views, gathered, require_finite
 
@@ -154,12 +154,13 @@ class Buffer:
         m, parts = self.moments if m is None else m, []
         for var, r in ((m.var_x, self.ridge[0]), (m.var_y, self.ridge[1])):
             auto = 1e-10 if self.rows.dtype == np.float64 else 1e-6
+            assert not isinstance(r, KernelRidge)
             if r == "auto":
                 parts.append(auto * var)
             else:
                 parts.append(float(r) * var if self.scale else np.full(len(var), float(r)))
         ones = np.ones(len(m.var_x)), np.ones(len(m.var_y))
-        return Units(m.mean_x, m.mean_y, *ones, *parts)
+        return Units(m.mean_x, m.mean_y, *ones, parts[0], parts[1])
 
 
 class Minibatches:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .kernels import Fourier, Gram, Kernel, Nystroem
 from .moments import Moments, SecondMoments
 from .options import Options
 from .preconditioners import Preconditioner, Side
@@ -18,8 +19,12 @@ from .views import Array
 CLASSES: dict[str, Any] = {
     f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}": cls
     for cls in (
+        Fourier,
+        Gram,
+        Kernel,
         Limits,
         Moments,
+        Nystroem,
         Options,
         Preconditioner,
         Problem,

@@ -141,6 +141,27 @@ def jacobi(cov: Covariance | DenseCovariance) -> Preconditioner:
     return Preconditioner(diagonal(x), diagonal(y))
 
 
+def level(cov: Covariance | DenseCovariance) -> Preconditioner:
+    """All columns of a view in one unit: what is in the range of a Gram matrix stays there."""
+    x, y = (np.where(d > 0, np.mean(d, where=d > 0), 0.0) if np.any(d > 0) else d for d in cov.diagonal())
+    return Preconditioner(diagonal(x), diagonal(y))
+
+
+def kernelised(M: Preconditioner, cov: Covariance | DenseCovariance) -> Preconditioner:
+    """Leading directions of K^2 / n, level otherwise, as those of K^2 / n + r K: K has the root of n times
+    their values.
+    """
+    if M.x is None or M.y is None or cov.units.kernel is None:
+        return M
+    sides = []
+    for side, r in zip(M, cov.units.kernel, strict=True):
+        assert side is not None
+        factor = r * float(side.d.max(initial=0.0)) * np.sqrt(cov.moments.n)
+        values, tail = (value + factor * np.sqrt(value) for value in (side.values, side.tail))
+        sides.append(side._replace(values=values, tail=float(tail)) if side.V.shape[1] else side)
+    return Preconditioner(*sides)
+
+
 def exact(cov: DenseCovariance) -> Preconditioner:
     """The covariances themselves, where they are matrices; directions without variance stay out."""
     sides = []
@@ -153,9 +174,11 @@ def exact(cov: DenseCovariance) -> Preconditioner:
 
 
 def low_rank(
-    sample: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator
+    sample: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
 ) -> Preconditioner:
     """A diagonal preconditioner and the leading directions of `sample` in its coordinates.
+
+    Directions whose values are below `least` of the largest are noise.
 
     Subspace iteration on thin products (Halko, Martinsson & Tropp 2011): nothing p x p, and sparse rows
     stay sparse. The first direction left out gives the level of the tail.
@@ -174,12 +197,11 @@ def low_rank(
     for side, r, C, SC in zip((x, y), most, (A, B), found, strict=True):
         values, P = np.linalg.eigh((C.T @ SC + SC.T @ C) / 2)
         values, P = values[::-1], P[:, ::-1]
-        # Within sqrt(rounding) of the largest, a direction is noise.
-        keep = int(np.count_nonzero(values[:r] > 1e-6 * values[0])) if values[0] > 0 else 0
+        keep = int(np.count_nonzero(values[:r] > least * values[0])) if values[0] > 0 else 0
         if keep < 1 or keep >= len(values):
             sides.append(side)
             continue
-        tail = max(float(values[keep]), 1e-6 * float(values[0]))
+        tail = max(float(values[keep]), least * float(values[0]))
         sides.append(Side(side.d, C @ P[:, :keep], values[:keep], tail))
     return Preconditioner(*sides)
 

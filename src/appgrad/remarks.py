@@ -16,6 +16,8 @@ FAR = 0.1
 # Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
 # the norm of residuals from the one that bounds errors.
 DEPENDENT = 1e6
+# Correlations of training rows that look like a finding.
+MEMORISED = 0.9
 # What a run that ended on a budget is told, by the budget's name.
 BUDGETS = {
     "iterations": "max_iter",
@@ -97,6 +99,18 @@ def _cancelled(solution: Solution) -> float:
     """How much larger the terms of a score are than the score: the largest sum of (weight sd)^2."""
     sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
+
+
+def warn_if_memorised(solution: Solution) -> None:
+    """Warn of functions that fit the training rows far better than the ridge lets them count."""
+    training, counted = solution.training_correlations[0], solution.correlations[0]
+    if training > MEMORISED and counted < training / 2:
+        warnings.warn(
+            f"the scores of the training rows are correlated by {training:.2f}, but only by {counted:.2f} "
+            "when functions pay for their norm: they know rows by heart. Judge by held-out rows (score)",
+            OverfitWarning,
+            stacklevel=4,
+        )
 
 
 def warn_if_trivial(n: int, p1: int, p2: int, solution: Solution) -> None:

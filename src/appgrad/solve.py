@@ -288,16 +288,16 @@ def canonical(
     `norm` is that of residuals, by default that of the covariances' diagonals.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
-    ridge_x, ridge_y = cov.units.ridge_x[:, None] * A, cov.units.ridge_y[:, None] * B
+    ridge_x, ridge_y = cov.ridged(A, B)
     grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
-    precision = float(np.finfo(cov.dtype).eps)
-    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in grams)
+    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), cov.precision).W for G in grams)
     found = min(wx.shape[1], wy.shape[1])
     if k is not None:
         require_rank(k, wx.shape[1], wy.shape[1])
     P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, found if k is None else k)
     P, Q = wx @ P, wy @ Q
-    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), norm=norm)
+    ridged = ridge_x @ P, ridge_y @ Q
+    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), ridged=ridged, norm=norm)
 
 
 def solution(
@@ -307,6 +307,7 @@ def solution(
     B: Array,
     products: Products | None = None,
     *,
+    ridged: tuple[Array, Array] | None = None,
     norm: Preconditioner | None = None,
     error_bounds: Array | None = None,
     condition: float = np.nan,
@@ -314,11 +315,13 @@ def solution(
 ) -> Solution:
     """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units.
 
-    `products` are those of A and B without the ridge: covariances of the columns with the scores.
+    `products` are those of A and B without the ridge: covariances of the columns with the scores; `ridged`
+    those with the ridge alone.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     u = cov.units
-    rx, ry = xy - (xx + u.ridge_x[:, None] * A) * rho, yx - (yy + u.ridge_y[:, None] * B) * rho
+    ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
+    rx, ry = xy - (xx + ridge_x) * rho, yx - (yy + ridge_y) * rho
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
     squares = column_dots(rx, zx) + column_dots(ry, zy)
     if error_bounds is None:
@@ -401,6 +404,9 @@ def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:
     something only where the bound is below 0.1.
     """
     squares = np.zeros(rx.shape[1])
+    if cov.units.kernel is not None:
+        # Gram matrices are singular, and so is r K.
+        return np.full(rx.shape[1], np.nan)
     u, most = cov.units, np.inf
     if isinstance(cov, DenseCovariance):
         for S, ridge, r in ((cov.Sx, u.ridge_x, rx), (cov.Sy, u.ridge_y, ry)):

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from operator import length_hint
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from .parameters import checked
 from .remarks import warn_if_trivial
 from .solve import Limits, Problem, Progress, Solution, says_stop
 from .sources import as_views, is_views
-from .views import Array, ArrayViews, Block
+from .views import Array, ArrayViews, Block, Views
 from .watch import followed, logger
 
 # Arrays that make up a fitted model, in the order of the public contract.
@@ -43,8 +43,8 @@ FITTED = (
     "error_bounds_",
     "_y_slopes",
 )
-# What a stream leaves to be computed when it is first asked for.
-LAZY = (*FITTED, "n_iter_", "n_passes_", "solver_", "solver_reason_", "history_")
+# What else a stream leaves to be computed when it is first asked for.
+LAZY = ("n_iter_", "n_passes_", "solver_", "solver_reason_", "history_")
 
 
 def _streams(model: Any) -> bool:
@@ -59,6 +59,7 @@ def _streams(model: Any) -> bool:
 class StreamingMixin:
     """Estimators whose rows come one batch after the other."""
 
+    _arrays: ClassVar[tuple[str, ...]] = FITTED
     _stream: Statistics | Sketch
     callback: Callable[[Progress], Any] | None
     checkpoint: Any
@@ -89,10 +90,15 @@ class StreamingMixin:
         array([0.795608, 0.200556, 0.07257 ])
         """
         one_dimensional = y is not None and ndim(y) == 1
-        views = as_views(X, y, min_rows=1)
+        raw = as_views(X, y, min_rows=1)
         stream = self.__dict__.get("_stream")
+        facts: dict[str, Any] = {}
+        # All of them, before any is added.
+        if not np.isfinite(sum(map(_squares, raw.blocks()))):
+            moments(raw)
+            raise ValueError("values are too large to be squared in double precision: rescale the columns")
         if stream is None:
-            problem, options = checked(self.get_params(deep=False))
+            problem, options = self._asked()
             _warn_of_budgets(options)
             if self.checkpoint is not None:
                 warnings.warn("checkpoint is for fit: of a stream, save the model", UserWarning, stacklevel=2)
@@ -102,22 +108,22 @@ class StreamingMixin:
                     UserWarning,
                     stacklevel=2,
                 )
-            stream = stream_for(views, problem, options, generator(self.random_state))
+            rng = generator(self.random_state)
+            views, problem, facts = self._prepared_stream(raw, problem, rng)
+            stream = stream_for(views, problem, options, rng)
         else:
-            self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
-            self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
-        # All of them, before any is added.
-        if not np.isfinite(sum(map(_squares, views.blocks()))):
-            moments(views)
-            raise ValueError("values are too large to be squared in double precision: rescale the columns")
+            self._require_columns(raw.n_features_x, raw.names[0], 0, raw.labels[0])
+            self._require_columns(raw.n_features_y, raw.names[1], 1, raw.labels[1])
+            views = self._streamed(raw)
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
             x, y = block.x.copy(), block.y.copy()
             stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
             if "_stream" not in self.__dict__:
                 self._stream, self.n_samples_, self._y_1d = stream, 0, one_dimensional
-                self.n_features_in_, self.n_features_y_ = views.n_features_x, views.n_features_y
-                self._set_names(*views.names)
+                self.n_features_in_, self.n_features_y_ = raw.n_features_x, raw.n_features_y
+                self._set_names(*raw.names)
+                self.__dict__.update(facts)
             self.n_samples_ += block.x.shape[0]
             self._forget_solution()
         return self
@@ -222,19 +228,34 @@ class StreamingMixin:
         model.n_features_in_, model.n_features_y_ = (len(np.atleast_2d(S)) for S in (Sx, Sy))
         return model
 
+    def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
+        """Warn of correlations that say nothing."""
+        warn_if_trivial(n, p1, p2, solution)
+
+    def _prepared_stream(
+        self, views: Views, problem: Problem, rng: np.random.Generator
+    ) -> tuple[Views, Problem, dict[str, Any]]:
+        """What the first rows of a stream are to solvers, and attributes that go with it."""
+        return views, problem, {}
+
+    def _streamed(self, views: Views) -> Views:
+        """What later rows of a stream are to solvers."""
+        return views
+
     def __getattr__(self, name: str) -> Any:
         """Solve for the rows of a stream when something of the solution is first asked for."""
         if name in ("partial_fit", "fit_stream"):
             # Hidden by available_if: say why.
             _streams(self)
-        if name in LAZY and "_stream" in self.__dict__:
+        if name in (*self._arrays, *LAZY) and "_stream" in self.__dict__:
             self._solve_stream()
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _stream_solution(self) -> Solution:
-        require_components(self._stream.problem, self.n_samples_, self.n_features_in_, self.n_features_y_)
-        return self._stream.solution(self.n_features_in_)
+        p1, p2 = self._widths()
+        require_components(self._stream.problem, self.n_samples_, p1, p2)
+        return self._stream.solution(p1)
 
     def _solve_stream(self) -> None:
         stream, start = self._stream, time.perf_counter()
@@ -252,8 +273,8 @@ class StreamingMixin:
             )
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
-        rows = int(min(self.n_samples_, stream.rows))
-        warn_if_trivial(rows, self.n_features_in_, self.n_features_y_, solution)
+        p1, p2 = self._widths()
+        self._warn(int(min(self.n_samples_, stream.rows)), p1, p2, solution)
 
     def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
         """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
@@ -267,11 +288,11 @@ class StreamingMixin:
         kinds: dict[str, type[Statistics] | type[Sketch]] = {"exact": Statistics, "stochastic": Sketch}
         problem, options, snapshot = unpacked(meta["state"], arrays)
         stream = kinds[meta["solver"]](problem, options, restored_generator(meta["rng"]))
-        stream.restore(snapshot, self.n_features_in_, self.n_features_y_)
+        stream.restore(snapshot, *self._widths())
         self._stream = stream
 
     def _forget_solution(self) -> None:
-        for name in LAZY:
+        for name in (*self._arrays, *LAZY):
             self.__dict__.pop(name, None)
 
 

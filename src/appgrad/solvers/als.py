@@ -68,8 +68,7 @@ class ALS:
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
             require_comparable(phi.T @ xx, psi.T @ yy)
-        eps = float(np.finfo(cov.dtype).eps)
-        Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components, eps)
+        Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components, cov.precision)
         phi, psi = phi @ Nx, psi @ Ny
         products = xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny
         P, rho, Qt = np.linalg.svd(phi.T @ products[1])
@@ -108,21 +107,27 @@ class ALS:
         Zx, Zy = self.preconditioner(Rx, Ry)
         Dx, Dy = Zx, Zy
         size_x, size_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
+        # D'MD, M being the preconditioner: where D'SD is lost in its rounding, nothing says how far to go.
+        norm_x, norm_y = size_x, size_y
         goal, flops = self.inner_tol**2 * (size_x.sum() + size_y.sum()), 0.0
         for _ in range(self.inner):
             if size_x.sum() + size_y.sum() <= goal:
                 break
             SDx, SDy = cov.squares(Dx, Dy)
             flops += 2 / 3 * cov.flops(A.shape[1])
-            ax, ay = _ratios(size_x, column_dots(Dx, SDx)), _ratios(size_y, column_dots(Dy, SDy))
+            ax = _ratios(size_x, column_dots(Dx, SDx), cov.precision * norm_x)
+            ay = _ratios(size_y, column_dots(Dy, SDy), cov.precision * norm_y)
             A, B = A + ax * Dx, B + ay * Dy
             Rx, Ry = Rx - ax * SDx, Ry - ay * SDy
             Zx, Zy = self.preconditioner(Rx, Ry)
             new_x, new_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
-            Dx, Dy = Zx + _ratios(new_x, size_x) * Dx, Zy + _ratios(new_y, size_y) * Dy
+            bx, by = _ratios(new_x, size_x), _ratios(new_y, size_y)
+            Dx, Dy = Zx + bx * Dx, Zy + by * Dy
+            norm_x, norm_y = new_x + bx * bx * norm_x, new_y + by * by * norm_y
             size_x, size_y = new_x, new_y
         return A, B, flops
 
 
-def _ratios(a: Array, b: Array) -> Array:
-    return np.asarray(np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0))
+def _ratios(a: Array, b: Array, least: Array | float = 0.0) -> Array:
+    """a / b, and 0 where b is not above `least`."""
+    return np.asarray(np.where(b > least, a / np.where(b > least, b, 1.0), 0.0))

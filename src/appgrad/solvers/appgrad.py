@@ -62,8 +62,7 @@ class AppGrad:
             xx, xy, yx, yy = cov.products(phi, psi)
             Gx, Gy = phi.T @ xx, psi.T @ yy
         require_comparable(Gx, Gy)
-        eps = float(np.finfo(cov.dtype).eps)
-        Nx, Ny = inverse_root(Gx, eps), inverse_root(Gy, eps)
+        Nx, Ny = inverse_root(Gx, cov.precision), inverse_root(Gy, cov.precision)
         Nx = Nx @ in_phase(Nx.T @ (phi.T @ xy) @ Ny)
         # Of the first iterate only the directions mean anything: it is no longer than a fixed point.
         (ux, length_x), (uy, length_y) = (unit(G) for G in self.preconditioner(xy @ Ny, yx @ Nx))
@@ -118,7 +117,7 @@ class AppGrad:
         size = mean_square(Gx, Gy)
         Nx, Ny, tcc = np.zeros((c, c)), np.zeros((c, c)), np.nan
         if size <= RUNAWAY:
-            Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, float(np.finfo(cov.dtype).eps))
+            Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, cov.precision)
         state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (size,), (phi_t, psi_t))
         return state, Report(phi_t, psi_t, tcc, flops, False, products)
 

@@ -1,0 +1,279 @@
+"""Maps fitted to rows: gamma, landmarks, centring, the default ridge, and what is no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cholesky
+from scipy.optimize import brentq
+from sklearn.metrics.pairwise import euclidean_distances
+
+from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
+from .linalg import EPS
+from .threads import budget
+from .views import Array, Block, Matrix, Views, gathered, require_finite
+
+# Rows that the median distance and the variances in feature space are taken from.
+SAMPLE = 1000
+# Where rows are scarce, the default ridge leaves one effective dimension for so many of them, and a fifth of
+# what a sample of rows can show; elsewhere it is this share of the variance (docs/decisions/0007).
+ROWS_PER_DIMENSION, SHOWN, FLOOR = 20, 5, 1e-7
+# Negative eigenvalues below this share of the largest are rounding.
+INDEFINITE = 1e-8
+
+
+class Asked(NamedTuple):
+    """A kernel as it is asked for: gamma may be left to the data."""
+
+    kernel: str | Callable[[Matrix, Matrix], Any]
+    gamma: float | None
+    degree: int
+    coef0: float
+
+    @property
+    def name(self) -> str:
+        """What the kernel is called."""
+        return self.kernel if isinstance(self.kernel, str) else "callable"
+
+    @property
+    def has_gamma(self) -> bool:
+        """Whether it has this parameter."""
+        return self.name in ("rbf", "poly")
+
+    def kernel_of(self, sample: Matrix) -> Kernel:
+        """The kernel with its gamma, from a sample of the rows where none is asked for."""
+        gamma = self.gamma
+        if gamma is None:
+            gamma = median_gamma(sample) if self.has_gamma else 1.0
+        function = None if isinstance(self.kernel, str) else self.kernel
+        return Kernel(self.name, gamma, self.degree, self.coef0, function)
+
+
+class Fitted(NamedTuple):
+    """Two maps, the views they make, variances in feature space along its principal directions, and gammas.
+
+    `diagonals` are those of the Gram matrices, where the views are these.
+    """
+
+    maps: tuple[Map, Map]
+    views: Views
+    variances: tuple[Array, Array]
+    gammas: tuple[float | None, float | None]
+    diagonals: tuple[Array, Array] | None = None
+
+
+def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random.Generator) -> Fitted:
+    """Centred Gram matrices as views: in memory where they fit into the budget, else computed in every pass.
+
+    The rows themselves are kept: new ones are compared with them.
+    """
+    n = views.n_samples
+    for one, p, label in zip(asked, (views.n_features_x, views.n_features_y), views.labels, strict=True):
+        if one.name == "precomputed" and p != n:
+            raise ValueError(
+                f"{label} has {n} rows and {p} columns: a precomputed kernel of training rows is square, "
+                "with a row and a column for each of them"
+            )
+    rows, sample = gathered(views), np.sort(rng.permutation(n)[:SAMPLE])
+    _require_finite(views, rows.x, rows.y)
+    maps, variances, gammas = [], [], []
+    for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
+        kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
+        there = shifted(m, shift)
+        if one.name == "precomputed":
+            # The training rows are not known, nor needed.
+            there = np.zeros((n, 0))
+            K = kernel(m, there)
+            require_symmetric(K, label)
+            _require_definite(K, center, label)
+            K = K[np.ix_(sample, sample)]
+        else:
+            K = kernel(there[sample], there[sample])
+            require_symmetric(K, label)
+        variances.append(_variances(K, center, label))
+        maps.append(Gram(kernel, there, shift, np.zeros(n), 0.0, False))
+        gammas.append(kernel.gamma if one.has_gamma else None)
+    found: Views = MappedViews(rows, *maps)
+    kept = stored(found) if 16 * n * n <= budget() else None
+    means, diagonals = _means_and_diagonals(found if kept is None else kept)
+    if center:
+        maps = [
+            f._replace(means=m, grand=float(m.mean()), centred=True) for f, m in zip(maps, means, strict=True)
+        ]
+        diagonals = diagonals - 2 * means + means.mean(axis=1)[:, None]
+        for K, m in () if kept is None else zip((kept.x, kept.y), means, strict=True):
+            K -= m - m.mean()
+            K -= m[:, None]
+    found = MappedViews(rows, *maps) if kept is None else kept
+    # Rounding leaves a row at the mean a little less than no distance from it.
+    diagonals = np.maximum(diagonals, 0.0)
+    return Fitted((maps[0], maps[1]), found, _pair(variances), _pair(gammas), (diagonals[0], diagonals[1]))
+
+
+def features(
+    views: Views,
+    asked: tuple[Asked, Asked],
+    approximation: str,
+    counts: tuple[int, int],
+    center: bool,
+    rng: np.random.Generator,
+) -> Fitted:
+    """Features of an approximation as views, computed in every pass."""
+    n = views.n_samples
+    landmarks = rng.permutation(n)[: max(*counts, SAMPLE)]
+    order = np.argsort(landmarks)
+    rows = gathered(views.take(landmarks[order]))
+    _require_finite(views, rows.x, rows.y)
+    # In the order in which they were drawn: the first of them are a sample too.
+    drawn = np.argsort(order)
+    maps: list[Map] = []
+    variances, gammas = [], []
+    for one, count, m, label in zip(asked, counts, (rows.x, rows.y), views.labels, strict=True):
+        m = m[drawn]
+        kernel, shift = one.kernel_of(m[:SAMPLE]), shift_of(one.name, m, center)
+        there = shifted(m, shift)
+        K = kernel(there[:SAMPLE], there[:SAMPLE])
+        require_symmetric(K, label)
+        variances.append(_variances(K, center, label))
+        gammas.append(kernel.gamma if one.has_gamma else None)
+        if approximation == "nystroem":
+            maps.append(_nystroem(kernel, there[:count], shift, label))
+        else:
+            maps.append(_fourier(kernel.gamma, m.shape[1], count, shift, rng))
+    found = MappedViews(views, *maps)
+    return Fitted((maps[0], maps[1]), found, _pair(variances), _pair(gammas))
+
+
+def median_gamma(rows: Matrix) -> float:
+    """One over the squared median distance of these rows; of those that differ, where most do not."""
+    squares = euclidean_distances(rows, squared=True)[np.triu_indices(rows.shape[0], 1)]
+    # Rounding leaves identical rows a little apart.
+    apart = squares[squares > 1e-12 * squares.max(initial=0.0)]
+    if not len(apart):
+        return 1.0
+    return 1 / float(np.median(squares if 2 * len(apart) > len(squares) else apart))
+
+
+def shift_of(kernel: str, rows: Matrix, center: bool) -> Array:
+    """What dense rows are shifted by before kernels that do not notice are taken: their mean.
+
+    Distances and centred inner products of rows far from zero would cancel to nothing.
+    """
+    if sp.issparse(rows) or not (kernel == "rbf" or (kernel == "linear" and center)):
+        return np.zeros(0)
+    return np.asarray(np.mean(rows, axis=0, dtype=np.float64))
+
+
+def default_ridge(variances: Array, n: int, dimensions: int) -> float:
+    """The ridge that leaves one effective dimension for twenty rows: sum v / (v + ridge) = n / 20.
+
+    `variances` are those of a sample, which shows no more dimensions than it has rows. Where features are
+    few for the rows there are, or the variances fall so fast that it makes no difference, it is a small share
+    of the total variance.
+    """
+    total, size = float(variances.sum()), len(variances)
+    floor = FLOOR * total
+    if total == 0 or dimensions <= n / ROWS_PER_DIMENSION:
+        return floor
+    most = max(1.0, n / ROWS_PER_DIMENSION if size >= n else min(n / ROWS_PER_DIMENSION, size / SHOWN))
+
+    def excess(log_ridge: float) -> float:
+        return float(np.sum(variances / (variances + np.exp(log_ridge)))) - most
+
+    if excess(np.log(floor)) <= 0:
+        return floor
+    # Where each of `size` terms is below most / size.
+    upper = np.log(float(variances[0]) * size / most)
+    return float(np.exp(brentq(excess, np.log(floor), upper, xtol=1e-6)))
+
+
+def require_symmetric(K: Array, label: str) -> None:
+    """Raise where a Gram matrix is not symmetric."""
+    apart = np.abs(K - K.T).max()
+    if not apart <= 1e-6 * np.abs(K).max():
+        raise ValueError(
+            f"the kernel of {label} is not symmetric: entries differ from those across the diagonal by up to "
+            f"{apart:.2g}; a kernel has k(a, b) = k(b, a)"
+        )
+
+
+def _nystroem(kernel: Kernel, rows: Matrix, shift: Array, label: str) -> Nystroem:
+    K = kernel(rows, rows)
+    E, V = np.linalg.eigh((K + K.T) / 2)
+    _require_not_negative(E, label)
+    keep = len(E) * EPS * E[-1] < E
+    return Nystroem(kernel, rows, shift, V[:, keep] / np.sqrt(E[keep]))
+
+
+def _fourier(gamma: float, columns: int, count: int, shift: Array, rng: np.random.Generator) -> Fourier:
+    frequencies = rng.standard_normal((columns, -(-count // 2)))
+    frequencies *= np.sqrt(2 * gamma)
+    return Fourier(frequencies, shift)
+
+
+def _variances(K: Array, center: bool, label: str) -> Array:
+    """Eigenvalues of a Gram matrix over its rows, largest first."""
+    E = np.linalg.eigvalsh(_centred(K) if center else (K + K.T) / 2)
+    _require_not_negative(E, label)
+    return np.asarray(np.maximum(E[::-1], 0.0) / len(E))
+
+
+def _centred(K: Array) -> Array:
+    K = K - K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    return (K + K.T) / 2
+
+
+def _require_not_negative(eigenvalues: Array, label: str) -> None:
+    least, largest = float(eigenvalues.min()), float(np.abs(eigenvalues).max())
+    if least < -INDEFINITE * largest:
+        raise ValueError(
+            f"the kernel of {label} is not positive semidefinite: its Gram matrix has eigenvalues from "
+            f"{least:.3g} to {eigenvalues.max():.3g}; use a kernel that is an inner product"
+        )
+
+
+def _require_definite(K: Array, center: bool, label: str) -> None:
+    """The same for a large matrix, by a factorisation that needs its eigenvalues to be positive."""
+    K = _centred(K) if center else (K + K.T) / 2
+    # At most the trace, which is the largest eigenvalue at most.
+    K[np.diag_indices(len(K))] += INDEFINITE * max(float(np.trace(K)), 0.0) + np.finfo(float).tiny
+    try:
+        cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError(
+            f"the kernel of {label} is not positive semidefinite: it has negative eigenvalues; use a kernel "
+            "that is an inner product"
+        ) from None
+
+
+def _means_and_diagonals(views: Views) -> tuple[Array, Array]:
+    """Row means and diagonals of Gram matrices that are not centred as yet, in one pass."""
+    n = views.n_samples
+    means, diagonals = np.empty((2, n)), np.empty((2, n))
+
+    def of_block(block: Block) -> None:
+        here = np.arange(block.x.shape[0])
+        rows = slice(block.offset, block.offset + len(here))
+        for view, K in enumerate(block[1:]):
+            means[view, rows], diagonals[view, rows] = K.mean(axis=1), K[here, block.offset + here]
+
+    views.reduce(of_block, lambda a, b: None)
+    return means, diagonals
+
+
+def _require_finite(views: Views, *drawn: Matrix) -> None:
+    """Raise an error that names the row and the column, where one of the rows drawn is not finite."""
+    if all(np.all(np.isfinite(m.data if sp.issparse(m) else m)) for m in drawn):
+        return
+    for block in views.blocks():
+        for view, m in enumerate(block[1:]):
+            require_finite(m, partial(views.describe, view), block.offset)
+
+
+def _pair(parts: list[Any]) -> tuple[Any, Any]:
+    return parts[0], parts[1]

@@ -1,0 +1,202 @@
+"""Gram matrices and feature maps as views, so that kernel CCA is linear CCA on other views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
+
+from .views import BLOCK_BYTES, Array, ArrayViews, BaseViews, Block, Matrix, Part, Views, require_finite
+
+KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
+
+
+class Kernel(NamedTuple):
+    """A kernel function with its parameters: k(x, rows) is a matrix of x.shape[0] x rows.shape[0] numbers.
+
+    rbf: exp(-gamma |x - y|^2); linear: x'y; poly: (gamma x'y + coef0)^degree; cosine: x'y / (|x| |y|);
+    precomputed: x holds the numbers themselves; or a function of two matrices.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    function: Callable[[Matrix, Matrix], Any] | None = None
+
+    def __call__(self, x: Matrix, rows: Matrix) -> Array:
+        """The numbers k(x_i, row_j), dense, in double precision."""
+        if self.function is not None:
+            return self._called(x, rows)
+        if self.name == "precomputed":
+            return np.array(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
+        x, rows = x.astype(np.float64, copy=False), rows.astype(np.float64, copy=False)
+        if self.name == "rbf":
+            K = euclidean_distances(x, rows, squared=True)
+            K *= -self.gamma
+            return np.asarray(np.exp(K, out=K))
+        if self.name == "poly":
+            return np.asarray(polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
+        kernel = linear_kernel if self.name == "linear" else cosine_similarity
+        return np.asarray(kernel(x, rows, dense_output=True))
+
+    def _called(self, x: Matrix, rows: Matrix) -> Array:
+        assert self.function is not None
+        K = np.asarray(self.function(x, rows), dtype=np.float64)
+        if K.shape != (x.shape[0], rows.shape[0]):
+            raise ValueError(
+                f"the kernel function returned shape {K.shape} for {x.shape[0]} and {rows.shape[0]} rows: it "
+                "must take two matrices and return one value for each pair of their rows"
+            )
+        if not np.all(np.isfinite(K)):
+            raise ValueError("the kernel function returned NaN or infinity")
+        # A copy: it is centred in place, and the function may keep its own.
+        return K.copy()
+
+
+class Map(Protocol):
+    """What makes features of rows; `kernel` is what their inner products are, or come close to."""
+
+    @property
+    def n_features(self) -> int:
+        """How many features a row has."""
+
+    def __call__(self, x: Matrix) -> Array:
+        """The features of these rows."""
+
+
+class Gram(NamedTuple):
+    """Kernel values with all training rows, centred by their means: rows of a Gram matrix, also for new rows.
+
+    <f(x) - mean f, f(x_j) - mean f> = k(x, x_j) - mean_i k(x, x_i) - means_j + grand
+    """
+
+    kernel: Kernel
+    rows: Matrix
+    shift: Array
+    means: Array
+    grand: float
+    centred: bool
+
+    @property
+    def n_features(self) -> int:
+        """How many training rows there are."""
+        return len(self.means)
+
+    def __call__(self, x: Matrix) -> Array:
+        """Centred kernel values."""
+        K = self.kernel(shifted(x, self.shift), self.rows)
+        if self.centred:
+            K -= K.mean(axis=1)[:, None]
+            K -= self.means - self.grand
+        return K
+
+
+class Nystroem(NamedTuple):
+    """Kernel values with some rows, the landmarks, times the inverse root of their Gram matrix.
+
+    Inner products of features are those of projections on the span of the landmarks (Williams & Seeger 2001).
+    """
+
+    kernel: Kernel
+    rows: Matrix
+    shift: Array
+    root: Array
+
+    @property
+    def n_features(self) -> int:
+        """How many independent landmarks there are."""
+        return int(self.root.shape[1])
+
+    def __call__(self, x: Matrix) -> Array:
+        """Features of these rows."""
+        return np.asarray(self.kernel(shifted(x, self.shift), self.rows) @ self.root)
+
+
+class Fourier(NamedTuple):
+    """Cosines and sines of random frequencies, whose inner products are the rbf kernel on average.
+
+    f(x) = sqrt(2 / m) [cos(W x), sin(W x)], m / 2 frequencies W ~ N(0, 2 gamma I) (Rahimi & Recht 2007).
+    """
+
+    frequencies: Array
+    shift: Array
+
+    @property
+    def n_features(self) -> int:
+        """Two for each frequency."""
+        return 2 * int(self.frequencies.shape[1])
+
+    def __call__(self, x: Matrix) -> Array:
+        """Features of these rows."""
+        angles = shifted(x, self.shift) @ self.frequencies
+        half = angles.shape[1]
+        features = np.empty((angles.shape[0], 2 * half))
+        np.cos(angles, out=features[:, :half])
+        np.sin(angles, out=features[:, half:])
+        features *= 1 / np.sqrt(half)
+        return features
+
+
+class MappedViews(BaseViews):
+    """Views whose blocks are features of the rows of other views, computed whenever they are asked for."""
+
+    def __init__(self, views: Views, x: Map, y: Map) -> None:
+        self.views, self.maps = views, (x, y)
+        self.n_samples, self.threads, self.labels = views.n_samples, views.threads, views.labels
+        self.n_features_x, self.n_features_y = x.n_features, y.n_features
+        self.dtype = np.dtype(np.float64)
+        self.block_rows = max(1, BLOCK_BYTES // (8 * (x.n_features + y.n_features)))
+
+    def blocks(self, dtype: Any = None) -> Iterator[Block]:
+        """Every row once, in order."""
+        return (part.block() for part in self.parts(dtype))
+
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks of features to be computed; the rows they are of have been read."""
+        with closing(self.views.parts()) as parts:
+            for part in parts:
+                block = part.block()
+                for start in range(0, part.rows, self.block_rows):
+                    rows = slice(start, min(start + self.block_rows, part.rows))
+                    yield Part(rows.stop - rows.start, partial(self._mapped, block, rows, dtype))
+
+    def _mapped(self, block: Block, rows: slice, dtype: Any) -> Block:
+        offset, found = block.offset + rows.start, []
+        for view, (f, m) in enumerate(zip(self.maps, block[1:], strict=True)):
+            x = m[rows]
+            require_finite(x, partial(self.views.describe, view), offset)
+            found.append(f(x).astype(np.float64 if dtype is None else dtype, copy=False))
+        return Block(offset, *found)
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in a random order that is not hard to read."""
+        return self.views.order(rng)
+
+    def take(self, rows: Array) -> MappedViews:
+        """Features of these rows."""
+        return MappedViews(self.views.take(rows), *self.maps)
+
+
+def shifted(x: Matrix, shift: Array) -> Matrix:
+    """x - shift, or x where there is none."""
+    return x - shift if len(shift) else x
+
+
+def stored(views: Views) -> ArrayViews:
+    """Features of all rows in memory."""
+    n, found = views.n_samples, []
+    for p in (views.n_features_x, views.n_features_y):
+        found.append(np.empty((n, p)))
+
+    def of_block(block: Block) -> None:
+        for out, m in zip(found, block[1:], strict=True):
+            out[block.offset : block.offset + m.shape[0]] = m
+
+    views.reduce(of_block, lambda a, b: None)
+    return ArrayViews(*found, labels=views.labels, threads=views.threads)

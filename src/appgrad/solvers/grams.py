@@ -1,0 +1,74 @@
+"""Kernel CCA from the eigenvectors of Gram matrices, which are what its views are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..covariance import Covariance, kernel_ridges, units
+from ..kernels import stored
+from ..linalg import EPS, Factor, condition_of, factor_cca
+from ..moments import moments
+from ..solve import Problem, Solution, require_rank, solution
+from ..views import Array, ArrayViews, Views
+
+
+def by_grams(views: Views, problem: Problem) -> Solution:
+    """Exact CCA of centred Gram matrices K = U diag(s^2) U' with the ridge r K.
+
+    In the coordinates U diag(s) of the rows the ridge is r I, and the data are U diag(s): K is not squared.
+    """
+    k, kept = problem.n_components, stored(views)
+    (fx, condition_x), (fy, condition_y) = _factors(kept, problem)
+    require_rank(k, len(fx.s), len(fy.s))
+    a, b, rho, residual = factor_cca(fx, fy, views.n_samples, k)
+    m = moments(kept, center=False)
+    cov = Covariance(kept, m, units(m, kept.dtype, ridge=problem.ridge))
+    A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
+    condition, ranks = max(condition_x, condition_y), (len(fx.s), len(fy.s))
+    return solution(cov, rho, A, B, error_bounds=residual, condition=condition, ranks=ranks)
+
+
+class Coordinates(NamedTuple):
+    """Rows of Gram matrices in coordinates in which the ridge r K is r I, and the way back."""
+
+    views: ArrayViews
+    problem: Problem
+    back: tuple[Array, Array]
+
+    def returned(self, found: Solution) -> Solution:
+        """A solution in these coordinates as one of the Gram matrices, but for loadings."""
+        back_x, back_y = self.back
+        zero = np.zeros(len(back_x))
+        return found._replace(
+            x_weights=back_x @ found.x_weights,
+            y_weights=back_y @ found.y_weights,
+            mean_x=zero,
+            mean_y=zero,
+            std_x=zero,
+            std_y=zero,
+        )
+
+
+def coordinates(views: Views, problem: Problem) -> Coordinates:
+    """Gram matrices K = U diag(s^2) U' as data U diag(s): for solvers that work on some rows at a time."""
+    (fx, _), (fy, _) = _factors(stored(views), problem)
+    rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, labels=views.labels, threads=views.threads)
+    back = fx.U / fx.s, fy.U / fy.s
+    return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back)
+
+
+def _factors(views: ArrayViews, problem: Problem) -> tuple[tuple[Factor, float], tuple[Factor, float]]:
+    ridges = kernel_ridges(problem.ridge)
+    assert ridges is not None
+    return _factor(views.x, ridges[0]), _factor(views.y, ridges[1])
+
+
+def _factor(K: Array, r: float) -> tuple[Factor, float]:
+    """U and s of the rows from their Gram matrix, without what is at rounding level."""
+    E, U = np.linalg.eigh((K + K.T) / 2)
+    # Entries of K are sums before they are centred: as large as the largest eigenvalue, at most.
+    keep = len(K) * EPS * max(E[-1], 0.0) < E
+    condition = condition_of(E + len(K) * r, keep, ridged=r > 0, null=1)
+    return Factor(U[:, keep], np.sqrt(E[keep]), r), condition
