@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA
 from appgrad.minibatches import Buffer, Minibatches
@@ -160,3 +161,17 @@ def in_phase(phi, psi, Sxy):
     """phi rotated so that phi'Sxy psi is symmetric and positive."""
     P, _, Qt = np.linalg.svd(phi.T @ Sxy @ psi)
     return phi @ P @ Qt, psi
+
+
+def failed_checks(model):
+    """scikit-learn's checks that an estimator fails, with their errors.
+
+    Those of transformers know by the name of the class that fit_transform returns the scores of both views.
+    """
+    estimator = type(model)
+    name, estimator.__name__ = estimator.__name__, "CCA"
+    try:
+        found = check_estimator(model, on_fail=None, on_skip=None)
+    finally:
+        estimator.__name__ = name
+    return {r["check_name"]: r["exception"] for r in found if r["status"] == "failed"}

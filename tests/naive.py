@@ -92,3 +92,30 @@ def stochastic(batches, phi, psi, phi_t, psi_t, eta):
         phi = phi_t @ symmetric_inverse_root(phi_t.T @ nx.T @ nx @ phi_t / len(nx))
         psi = psi_t @ symmetric_inverse_root(psi_t.T @ ny.T @ ny @ psi_t / len(ny))
     return phi, psi, phi_t, psi_t
+
+
+def kernel(name, x, rows, gamma=1.0, degree=3, coef0=1.0):
+    """One entry at a time."""
+    functions = {
+        "rbf": lambda a, b: np.exp(-gamma * np.sum((a - b) ** 2)),
+        "linear": lambda a, b: a @ b,
+        "poly": lambda a, b: (gamma * (a @ b) + coef0) ** degree,
+        "cosine": lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b)),
+    }
+    return np.array([[functions[name](a, b) for b in rows] for a in x])
+
+
+def centred(K, rows):
+    """Kernel values K with the training rows, whose own are `rows`, centred in feature space."""
+    return K - K.mean(axis=1, keepdims=True) - rows.mean(axis=0) + rows.mean()
+
+
+def kernel_cca(Kx, Ky, k, rx, ry):
+    """Hardoon et al. (2004) with the ridge r K: (Kx + n r I)^-1 Ky (Ky + n r I)^-1 Kx a = rho^2 a."""
+    n = len(Kx)
+    Kx, Ky = centred(Kx, Kx), centred(Ky, Ky)
+    to_x, to_y = np.linalg.inv(Kx + n * rx * np.eye(n)) @ Ky, np.linalg.inv(Ky + n * ry * np.eye(n)) @ Kx
+    squares, a = np.linalg.eig(to_x @ to_y)
+    best = np.argsort(-squares.real)[:k]
+    a = a.real[:, best]
+    return np.sqrt(squares.real[best]), a, to_y @ a

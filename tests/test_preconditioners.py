@@ -101,6 +101,9 @@ def test_rare_features_take_shorter_steps_than_common_ones():
     # Units cancel: a column in thousandths steps a million times as far.
     other = damped(variances * 1e-6, peaks * 1e-6).solve(np.ones((3, 1))).ravel()
     np.testing.assert_allclose(other, step * 1e6)
+    # Where there is little but the ridge, steps are those of the ridge, also for rare columns.
+    step = damped(variances, peaks, 1e6).solve(np.ones((3, 1))).ravel()
+    np.testing.assert_allclose(step, [1e-6, 1e-6, 0], rtol=1e-5)
 
 
 def test_sparse_rows_stay_sparse(rng):

@@ -178,6 +178,20 @@ def test_scaling_is_a_change_of_units_for_stochastic_steps_too(data):
     np.testing.assert_allclose(model.canonical_correlations_, naive.cca(*data, 2)[0], atol=0.03)
 
 
+@pytest.mark.parametrize("preconditioner", ["jacobi", "lowrank"])
+def test_a_ridge_above_most_variances_is_part_of_the_steps(preconditioner, rng):
+    """Steps in units of the variances alone would go far where the ridge leaves nothing."""
+    p = 40
+    sizes = 10.0 ** -np.linspace(0, 6, p)
+    Z = rng.standard_normal((3000, p))
+    X, Y = Z * sizes, (Z + rng.standard_normal(Z.shape)) * sizes
+    exact = CCA(2, ridge=0.01).fit(X, Y)
+    model = CCA(2, ridge=0.01, solver="stochastic", preconditioner=preconditioner, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(
+        model.canonical_correlations_.sum(), exact.canonical_correlations_.sum(), rtol=0.01
+    )
+
+
 def test_one_of_several_passes_measures_the_result():
     """More rows than stay in memory: the last pass is an exact Rayleigh-Ritz, within the budget."""
     p = planted(6000, 10, 8, RHO, random_state=0)

@@ -129,6 +129,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             ]
             return np.vstack([u for u, _ in scores]), np.vstack([v for _, v in scores])
         m = as_matrix(X, "X")
+        self._require_columns(m.shape[1], None, 0, "X")
         validate_data(self, X, reset=False, skip_check_array=True)
         U = self._project(m, 0)
         if y is None:

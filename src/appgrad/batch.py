@@ -13,6 +13,7 @@ from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, w
 from .preconditioners import (
     DIRECTIONS,
     WARM_UP_ROWS,
+    WEAKEST,
     Preconditioner,
     exact,
     jacobi,
@@ -148,8 +149,7 @@ def _preconditioner(
         rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * views.n_samples)))
         if kind == "jacobi":
             return flat
-        # Of K^2, directions count whose values are the squares of those that count of K.
-        return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=1e-12), cov)
+        return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=WEAKEST), cov)
     if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
         return exact(cov)
     # ALS with matrices solves by their factors.

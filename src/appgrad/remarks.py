@@ -104,7 +104,7 @@ def _cancelled(solution: Solution) -> float:
 def warn_if_memorised(solution: Solution) -> None:
     """Warn of functions that fit the training rows far better than the ridge lets them count."""
     training, counted = solution.training_correlations[0], solution.correlations[0]
-    if training > MEMORISED and counted < training / 2:
+    if training > MEMORISED and counted < training / 3:
         warnings.warn(
             f"the scores of the training rows are correlated by {training:.2f}, but only by {counted:.2f} "
             "when functions pay for their norm: they know rows by heart. Judge by held-out rows (score)",

@@ -71,7 +71,8 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
     kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
     M = Preconditioner()
     if kind is not None:
-        M = Preconditioner(damped(m.var_x, buffer.peaks[0]), damped(m.var_y, buffer.peaks[1]))
+        u, (peak_x, peak_y) = warm.units, buffer.peaks
+        M = Preconditioner(damped(m.var_x, peak_x, u.ridge_x), damped(m.var_y, peak_y, u.ridge_y))
     if kind == "lowrank":
         M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
     noise = _noise(M, m, buffer.size) if options.step_size is None else (0.0, 0.0)

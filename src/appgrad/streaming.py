@@ -49,11 +49,10 @@ LAZY = ("n_iter_", "n_passes_", "solver_", "solver_reason_", "history_")
 
 def _streams(model: Any) -> bool:
     """Whether the solver asked for can do without all rows at a time; an error that says so otherwise."""
-    if model.solver in STREAMING:
+    refusal = model._refuses_streams()
+    if refusal is None:
         return True
-    raise AttributeError(
-        f"solver={model.solver!r} needs all rows at a time: for streams use one of {', '.join(STREAMING)}"
-    )
+    raise AttributeError(refusal)
 
 
 class StreamingMixin:
@@ -64,6 +63,7 @@ class StreamingMixin:
     callback: Callable[[Progress], Any] | None
     checkpoint: Any
     random_state: Any
+    solver: str
     verbose: int
     n_samples_: int
     n_features_in_: int
@@ -227,6 +227,14 @@ class StreamingMixin:
         model.n_samples_ = int(n)
         model.n_features_in_, model.n_features_y_ = (len(np.atleast_2d(S)) for S in (Sx, Sy))
         return model
+
+    def _refuses_streams(self) -> str | None:
+        """Why rows cannot come batch by batch, None where they can."""
+        if self.solver in STREAMING:
+            return None
+        return (
+            f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(STREAMING)}"
+        )
 
     def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
         """Warn of correlations that say nothing."""

@@ -197,10 +197,10 @@ class Stochastic:
         x, y = self.preconditioner
         if x is None or y is None:
             return self.preconditioner
-        m, (peak_x, peak_y) = batch.moments, batch.peaks
+        m, u, (peak_x, peak_y) = batch.moments, batch.cov.units, batch.peaks
         return Preconditioner(
-            x._replace(d=damped(m.var_x, peak_x).d * x.shield),
-            y._replace(d=damped(m.var_y, peak_y).d * y.shield),
+            x._replace(d=damped(m.var_x, peak_x, u.ridge_x).d * x.shield),
+            y._replace(d=damped(m.var_y, peak_y, u.ridge_y).d * y.shield),
         )
 
     def _checked(self, state: State, batch: Minibatch) -> tuple[State, float]:
