@@ -1,5 +1,7 @@
 """The slow, obvious twin of every algorithm: textbook formulae, no blocks, no care for time or memory."""
 
+from itertools import combinations
+
 import numpy as np
 import scipy.linalg as sl
 
@@ -119,3 +121,33 @@ def kernel_cca(Kx, Ky, k, rx, ry):
     best = np.argsort(-squares.real)[:k]
     a = a.real[:, best]
     return np.sqrt(squares.real[best]), a, to_y @ a
+
+
+def shrunk(A, level):
+    """Rows of A shorter by `level`, or zero: the proximal map of the sum of their norms."""
+    return np.array([a * max(0.0, 1 - level / max(np.linalg.norm(a), 1e-300)) for a in A])
+
+
+def sparse_cca(X, Y, A, B, alpha, steps):
+    """Group lasso of each side's scores on the other's, normalised in turn, by plain proximal steps.
+
+    Columns in units of their standard deviations, where A and B are weights too.
+    """
+    n = len(X)
+    Sx, Sxy, Sy = X.T @ X / n, X.T @ Y / n, Y.T @ Y / n
+    eta1, eta2 = 1 / np.linalg.eigvalsh(Sx)[-1], 1 / np.linalg.eigvalsh(Sy)[-1]
+    for _ in range(steps):
+        psi = B @ symmetric_inverse_root(B.T @ Sy @ B)
+        A = shrunk(A - eta1 * (Sx @ A - Sxy @ psi), eta1 * alpha[0])
+        phi = A @ symmetric_inverse_root(A.T @ Sx @ A)
+        B = shrunk(B - eta2 * (Sy @ B - Sxy.T @ phi), eta2 * alpha[1])
+    return A, B
+
+
+def best_subset_cca(X, Y, sx, sy):
+    """The best first canonical correlation of any sx columns of X and sy of Y, and which they are."""
+    found = []
+    for a in combinations(range(X.shape[1]), sx):
+        for b in combinations(range(Y.shape[1]), sy):
+            found.append((cca(X[:, a], Y[:, b], 1)[0][0], a, b))
+    return max(found)

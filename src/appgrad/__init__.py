@@ -8,12 +8,15 @@ from .kernel_cca import KernelCCA
 from .metrics import correlations, pcc, subspace_distance, tcc
 from .models import load
 from .remarks import OverfitWarning
+from .sparse_cca import SparseCCA, SparseCCACV, sparse_path
 from .version import __version__
 
 __all__ = [
     "CCA",
     "KernelCCA",
     "OverfitWarning",
+    "SparseCCA",
+    "SparseCCACV",
     "__version__",
     "correlations",
     "datasets",
@@ -22,6 +25,7 @@ __all__ = [
     "pcc",
     "plan",
     "plots",
+    "sparse_path",
     "subspace_distance",
     "tcc",
 ]

@@ -174,7 +174,7 @@ class Sketch:
         return (
             _matrices(self.waiting),
             b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
-            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
+            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive, s.sparsity),
             *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
             *(self.single, self.seen),
         )

@@ -60,6 +60,13 @@ def solving(
     if kernel_ridges(problem.ridge) is not None:
         return _solving_grams(views, problem, options, rng, start, callback, saved)
     choice = Choice(options.solver, "asked for")
+    if options.sparsity is not None:
+        if options.solver == "auto":
+            choice = Choice(
+                "pursuit", "components are sparse: thresholds are worked out on the columns in play"
+            )
+        options = options._replace(solver=choice.solver)
+        return run(views, problem, options, rng, start=start, callback=callback, saved=saved), choice
     if options.solver == "auto":
         choice = chosen(views, costs(views, problem.n_components))
         options = options._replace(solver=choice.solver)

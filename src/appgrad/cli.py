@@ -18,14 +18,17 @@ from rich.text import Text
 from .choose import duration
 from .choose import plan as planned
 from .costs import size
+from .demo import show_digits
 from .estimators import CCA
 from .files import open_views, read_table, source_files
 from .holdout import HeldOut, held_out
+from .kernel_cca import KernelCCA
 from .metrics import correlations
 from .models import load
 from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
+from .sparse_cca import SparseCCA
 from .terminal import (
     facts_of,
     json_list,
@@ -38,7 +41,7 @@ from .terminal import (
     say,
 )
 from .version import __version__
-from .views import Array, Views
+from .views import Views
 from .watch import err, line
 
 app = typer.Typer(
@@ -104,9 +107,15 @@ def fit(
     k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")] = 2,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to save the model.")] = None,
     solver: Annotated[
-        str, typer.Option(help="auto, exact, qr, lobpcg, als, appgrad or stochastic.")
+        str, typer.Option(help="auto, exact, qr, lobpcg, als, appgrad or stochastic; sparse: also pursuit.")
     ] = "auto",
     ridge: Annotated[str, typer.Option(help="auto, a number, or one per view: RX,RY.")] = "auto",
+    n_nonzero: Annotated[
+        str | None, typer.Option(help="Sparse components: columns to use, N or NX,NY.", metavar="N|NX,NY")
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="Sparse components: penalty, A or AX,AY.", metavar="A|AX,AY")
+    ] = None,
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
@@ -131,15 +140,21 @@ def fit(
 
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
-    model = CCA(
+    sparsity = {
+        name: _numbers(text, f"--{name.replace('_', '-')}", kind)
+        for name, text, kind in (("n_nonzero", n_nonzero, int), ("alpha", alpha, float))
+        if text is not None
+    }
+    model = (SparseCCA if sparsity else CCA)(
         k,
         solver=solver,
-        ridge=_ridge(ridge),
+        ridge=ridge if ridge == "auto" else _numbers(ridge, "--ridge", float),
         max_seconds=seconds,
         max_passes=passes,
         batch_size=batch_size,
         random_state=seed,
         checkpoint=None if checkpoint is None else (str(checkpoint), checkpoint_every),
+        **sparsity,
     )
     _require_checkpoint(checkpoint, resume)
     if output is not None:
@@ -314,28 +329,33 @@ def inspect(
     """Show a model: what was fitted, and the leading features of each component."""
     fitted = load(model)
     labels = [names_of(fitted, view, file) for view, file in (("x", x_names), ("y", y_names))]
+    components = 0 if isinstance(fitted, KernelCCA) else len(fitted.canonical_correlations_)
     leading = [
         {
             view: leading_features(fitted, view, i, top, names)
             for view, names in zip("xy", labels, strict=True)
         }
-        for i in range(len(fitted.canonical_correlations_))
+        for i in range(components)
     ]
     if as_json:
         print_json({**facts_of(fitted), "params": _params(fitted), "components": leading})
         return
     print_model(fitted, None, None, 0.0, False)
+    if isinstance(fitted, KernelCCA):
+        say("features  none to show: components are functions of all columns at a time")
+        return
     for i, component in enumerate(leading):
         table = Table(
             title=f"component {i + 1}: {fitted.canonical_correlations_[i]:.4f}", title_justify="left"
         )
-        for heading in ("x feature", "x correlation", "y feature", "y correlation"):
-            table.add_column(heading, justify="right" if "corr" in heading else "left", overflow="fold")
+        measure = "weight" if isinstance(fitted, SparseCCA) else "correlation"
+        for heading in ("x feature", f"x {measure}", "y feature", f"y {measure}"):
+            table.add_column(heading, justify="right" if measure in heading else "left", overflow="fold")
         for row in range(max(len(component["x"]), len(component["y"]))):
             cells: list[str] = []
             for view in "xy":
                 item = component[view][row] if row < len(component[view]) else None
-                cells += ["", ""] if item is None else [item["feature"], f"{item['correlation']:+.3f}"]
+                cells += ["", ""] if item is None else [item["feature"], f"{item[measure]:+.3f}"]
             table.add_row(*map(Text, cells))
         out.print(table)
 
@@ -345,55 +365,21 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure.")] = Path("demo"),
 ) -> None:
     """CCA between the left and right halves of scikit-learn's handwritten digits."""
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
-    images = load_digits().images
-    train, test = train_test_split(images, test_size=0.3, random_state=0)
-    halves = [(m[:, :, :4].reshape(len(m), -1), m[:, :, 4:].reshape(len(m), -1)) for m in (train, test)]
-    start = time.perf_counter()
-    model = CCA(n_components=8).fit(*halves[0])
-    seconds = time.perf_counter() - start
-    tested = correlations(*model.transform(*halves[1]))
-    say("left against right half of 8 x 8 digits, 32 + 32 pixels")
-    print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen"), 0.0, False)
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from .plots import scree
-    except ImportError:
-        say("no figure: pip install 'appgrad[plots]'", err)
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    figure = output / "digits.png"
-    ax = scree(model.canonical_correlations_, tested)
-    ax.set_title("Digits: left half against right half")
-    ax.figure.savefig(figure, dpi=150)
-    say(f"figure    saved to {figure}")
-    _print_what_a_ridge_does(tested, CCA(n_components=8, ridge=0.1).fit(*halves[0]).score(*halves[1]))
-
-
-def _print_what_a_ridge_does(tested: Array, with_ridge: float) -> None:
-    worst = int(np.argmin(tested)) + 1
-    say(
-        f"note      component {worst} rests on pixels that few images light, and is lost on new rows; with\n"
-        f"          CCA(n_components=8, ridge=0.1) the held-out mean is {with_ridge:.3f} instead of "
-        f"{tested.mean():.3f}"
-    )
+    show_digits(output)
 
 
 def _params(model: CCA) -> dict[str, Any]:
     return {name: value for name, value in model.get_params().items() if name != "callback"}
 
 
-def _ridge(text: str) -> str | float | tuple[float, float]:
-    if text == "auto":
-        return text
+def _numbers(text: str, option: str, kind: type) -> Any:
+    """One number for both views, or one for each."""
     try:
-        values = [float(part) for part in text.split(",")]
+        values = [kind(part) for part in text.split(",")]
     except ValueError:
         values = []
     if len(values) not in (1, 2):
-        raise typer.BadParameter(f"{text!r} is not auto, a number or RX,RY", param_hint="--ridge")
+        one = "a whole number" if kind is int else "a number"
+        auto = "auto, " if option == "--ridge" else ""
+        raise typer.BadParameter(f"{text!r} is not {auto}{one} or two with a comma", param_hint=option)
     return values[0] if len(values) == 1 else (values[0], values[1])

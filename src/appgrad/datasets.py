@@ -63,6 +63,72 @@ def planted(
     return Planted(U @ x_mix, V @ y_mix, rho, x_weights[:, :k], y_weights[:, :k])
 
 
+def sparse_planted(
+    n_samples: int = 500,
+    n_features_x: int = 1000,
+    n_features_y: int = 1000,
+    correlations: Sequence[float] = (0.9,),
+    *,
+    n_active: int = 10,
+    autocorrelation: float = 0.6,
+    shared: bool = True,
+    random_state: int | None = None,
+) -> Planted:
+    """Gaussian views with canonical vectors of few columns, among columns correlated with their neighbours.
+
+    Columns i and j of a view have correlation autocorrelation^|i - j|. Each canonical vector has weights on
+    `n_active` columns at random places, of random signs and sizes from 0.5 to 1 before they are made
+    uncorrelated and of unit variance: on the same columns for all, or with shared=False (and
+    autocorrelation=0, without which they would not be uncorrelated) on columns of their own.
+
+    Examples
+    --------
+    >>> from appgrad.datasets import sparse_planted
+    >>> p = sparse_planted(200, 100, 80, correlations=[0.9, 0.8], random_state=0)
+    >>> (p.x_weights != 0).any(axis=1).sum()
+    np.int64(10)
+    """
+    rho = np.asarray(correlations, dtype=np.float64)
+    k, least = len(rho), min(n_features_x, n_features_y)
+    if np.any(rho < 0) or np.any(rho > 1) or np.any(np.diff(rho) > 0):
+        raise ValueError(f"correlations must lie in [0, 1], largest first, got {list(correlations)}")
+    if not shared and autocorrelation != 0:
+        raise ValueError("shared=False needs autocorrelation=0: other columns are never uncorrelated")
+    need = n_active if shared else k * n_active
+    if need > least or n_active < (k if shared else 1):
+        raise ValueError(f"{k} components on {need} columns do not fit into {least} columns a view")
+    rng = np.random.default_rng(random_state)
+    weights = [_few(p, k, n_active, autocorrelation, shared, rng) for p in (n_features_x, n_features_y)]
+    X, y = (_neighbours(n_samples, p, autocorrelation, rng) for p in (n_features_x, n_features_y))
+    scores = rho * (X @ weights[0][0]) + np.sqrt(1 - rho**2) * rng.standard_normal((n_samples, k))
+    # The scores of y are replaced, and what is uncorrelated with them stays.
+    y += (scores - y @ weights[1][0]) @ weights[1][1].T
+    return Planted(X, y, rho, weights[0][0], weights[1][0])
+
+
+def _few(
+    p: int, k: int, n_active: int, a: float, shared: bool, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Weights W with W'SW = I on few rows, and S W."""
+    W = np.zeros((p, k))
+    places = rng.permutation(p)
+    for i in range(k):
+        rows = places[:n_active] if shared else places[i * n_active : (i + 1) * n_active]
+        W[rows, i] = rng.choice([-1.0, 1.0], n_active) * rng.uniform(0.5, 1.0, n_active)
+    S = a ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    L = np.linalg.cholesky(W.T @ S @ W)
+    W = np.linalg.solve(L, W.T).T
+    return W, S @ W
+
+
+def _neighbours(n: int, p: int, a: float, rng: np.random.Generator) -> Array:
+    """Columns each of which is a times the last one and noise, of unit variance."""
+    X = rng.standard_normal((n, p))
+    for j in range(1, p):
+        X[:, j] = a * X[:, j - 1] + np.sqrt(1 - a * a) * X[:, j]
+    return X
+
+
 def _mixing(p: int, condition: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """A random p x p matrix of this condition number, and its inverse."""
     P = np.linalg.qr(rng.standard_normal((p, p)))[0]

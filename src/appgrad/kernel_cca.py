@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from .kernel_maps import Asked, Fitted, default_ridge, features, grams
 from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
 from .options import Options
 from .packing import packed, unpacked
-from .parameters import checked
+from .parameters import checked, is_real, is_whole, pair_of
 from .remarks import warn_if_memorised
 from .solve import Problem, Progress, Solution
 from .streaming import FITTED
@@ -308,7 +307,7 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
     if not (approximation is None or (isinstance(approximation, str) and approximation in APPROXIMATIONS)):
         raise ValueError(f"approximation must be None, 'nystroem' or 'fourier', got {approximation!r}")
     pairs = {
-        name: _pair(name, params[name]) for name in ("kernel", "gamma", "degree", "coef0", "n_landmarks")
+        name: pair_of(name, params[name]) for name in ("kernel", "gamma", "degree", "coef0", "n_landmarks")
     }
     found = []
     for view in (0, 1):
@@ -326,15 +325,15 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
                     f"{parameter}={value!r} does not apply to kernel={name!r}, only to "
                     f"{' and '.join(kernels)}: leave it out, or give a pair with None for this view"
                 )
-        if gamma is not None and not (_is_number(gamma) and 0 < gamma < np.inf):
+        if gamma is not None and not (is_real(gamma) and 0 < gamma < np.inf):
             raise ValueError(f"gamma must be None or a finite number above 0, got {gamma!r}")
-        if degree is not None and not (_is_whole(degree) and degree >= 1):
+        if degree is not None and not (is_whole(degree) and degree >= 1):
             raise ValueError(f"degree must be an integer of at least 1, got {degree!r}")
-        if coef0 is not None and not (_is_number(coef0) and 0 <= coef0 < np.inf):
+        if coef0 is not None and not (is_real(coef0) and 0 <= coef0 < np.inf):
             raise ValueError(
                 f"coef0 must be a finite number of at least 0, got {coef0!r}: below, it is no inner product"
             )
-        if not (_is_whole(landmarks) and landmarks >= 1):
+        if not (is_whole(landmarks) and landmarks >= 1):
             raise ValueError(f"n_landmarks must be an integer of at least 1, got {landmarks!r}")
         if approximation == "fourier" and name != "rbf":
             raise ValueError(
@@ -352,22 +351,6 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
         )
     counts = pairs["n_landmarks"]
     return (found[0], found[1]), (int(counts[0]), int(counts[1]))
-
-
-def _pair(name: str, value: Any) -> tuple[Any, Any]:
-    if not isinstance(value, tuple | list | np.ndarray) or np.ndim(value) == 0:
-        return value, value
-    if len(value) != 2:
-        raise ValueError(f"{name} must be one value or a pair, got {len(value)} values")
-    return value[0], value[1]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _ridges(

@@ -19,9 +19,9 @@ from .views import Array, Block, Matrix, Views, gathered, require_finite
 
 # Rows that the median distance and the variances in feature space are taken from.
 SAMPLE = 1000
-# Where rows are scarce, the default ridge leaves one effective dimension for so many of them, and a fifth of
+# Where rows are scarce, the default ridge leaves one effective dimension for so many of them, and half of
 # what a sample of rows can show; elsewhere it is this share of the variance (docs/decisions/0007).
-ROWS_PER_DIMENSION, SHOWN, FLOOR = 20, 5, 1e-7
+ROWS_PER_DIMENSION, SHOWN, FLOOR = 20, 2, 1e-7
 # Negative eigenvalues below this share of the largest are rounding.
 INDEFINITE = 1e-8
 
@@ -136,7 +136,9 @@ def features(
         m = m[drawn]
         kernel, shift = one.kernel_of(m[:SAMPLE]), shift_of(one.name, m, center)
         there = shifted(m, shift)
-        K = kernel(there[:SAMPLE], there[:SAMPLE])
+        # A few rows show no more dimensions than they are, and there may be use for as many as landmarks.
+        shown = there[: max(SAMPLE, count)]
+        K = kernel(shown, shown)
         require_symmetric(K, label)
         variances.append(_variances(K, center, label))
         gammas.append(kernel.gamma if one.has_gamma else None)

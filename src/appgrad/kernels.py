@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
 
+from .threads import budget
 from .views import BLOCK_BYTES, Array, ArrayViews, BaseViews, Block, Matrix, Part, Views, require_finite
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
@@ -151,7 +152,9 @@ class MappedViews(BaseViews):
         self.n_samples, self.threads, self.labels = views.n_samples, views.threads, views.labels
         self.n_features_x, self.n_features_y = x.n_features, y.n_features
         self.dtype = np.dtype(np.float64)
-        self.block_rows = max(1, BLOCK_BYTES // (8 * (x.n_features + y.n_features)))
+        p = x.n_features + y.n_features
+        # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
+        self.block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order."""

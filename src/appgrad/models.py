@@ -10,8 +10,9 @@ from . import persist
 from .base import COUNTS, FACTS, BaseCCA
 from .estimators import CCA
 from .kernel_cca import KernelCCA
+from .sparse_cca import SparseCCA
 
-ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA}
+ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
 
 
 def load(path: str | os.PathLike[str]) -> BaseCCA:

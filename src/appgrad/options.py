@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .solve import Limits, Report, Solution, Solver
-from .views import Views
+from .thresholds import Sparsity
+from .views import Array, Views
 
-ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg")
+ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg", "pursuit")
 # The paper oversamples by 5 (section 4.1). On minibatches, twice the components capture more of the best ones
 # (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).
 OVERSAMPLING = 5
 
 
 class Options(NamedTuple):
-    """How a problem is to be solved: the parameters of iterative solvers."""
+    """How a problem is to be solved: the parameters of iterative solvers.
+
+    `first` are weights of sparse components to start from, those of another fit times its correlations.
+    """
 
     solver: str
     tol: float = 1e-4
@@ -29,6 +33,8 @@ class Options(NamedTuple):
     normaliser: int | str = "auto"
     dense: bool = False
     forget: float | None = None
+    sparsity: Sparsity | None = None
+    first: tuple[Array, Array] | None = None
 
 
 class Setup(NamedTuple):

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .columns import Taken
 from .kernels import Fourier, Gram, Kernel, Nystroem
 from .moments import Moments, SecondMoments
 from .options import Options
 from .preconditioners import Preconditioner, Side
 from .solve import Limits, Problem, Report
-from .solvers import als, appgrad, lobpcg, stochastic
+from .solvers import als, appgrad, lobpcg, pursuit, stochastic
+from .thresholds import Sparsity
 from .views import Array
 
 # What states are made of, by name: nothing else is ever built from a file.
@@ -31,11 +33,14 @@ CLASSES: dict[str, Any] = {
         Report,
         SecondMoments,
         Side,
+        Sparsity,
+        Taken,
         als.State,
         appgrad.State,
         lobpcg.State,
         lobpcg.Vectors,
         lobpcg.Grams,
+        pursuit.State,
         stochastic.State,
         stochastic.Trial,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,18 +11,20 @@ import numpy as np
 
 from .choose import SOLVERS
 from .covariance import Ridge
-from .options import ITERATIVE, Options
+from .options import Options
 from .solve import Limits, Problem
 
+# Solvers of linear and kernel CCA, by name.
+LINEAR = ("auto", *SOLVERS, "als", "appgrad", "stochastic", "lobpcg")
 
-def checked(params: dict[str, Any]) -> tuple[Problem, Options]:
+
+def checked(params: dict[str, Any], solvers: Sequence[str] = LINEAR) -> tuple[Problem, Options]:
     """The problem these parameters ask for and how to solve it, or an error that names the parameter."""
     k = params["n_components"]
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")
-    solvers = ["auto", *SOLVERS, *ITERATIVE]
     if params["solver"] not in solvers:
-        raise ValueError(f"solver must be one of {solvers}, got {params['solver']!r}")
+        raise ValueError(f"solver must be one of {list(solvers)}, got {params['solver']!r}")
     for name, (is_allowed, expected) in PARAMETERS.items():
         if not is_allowed(params[name]):
             raise ValueError(f"{name} must be {expected}, got {params[name]!r}")
@@ -51,6 +53,25 @@ def _budget(value: Any) -> Any:
     if value is None or float(value) == np.inf:
         return None
     return int(value) if isinstance(value, Integral) else float(value)
+
+
+def pair_of(name: str, value: Any) -> tuple[Any, Any]:
+    """A parameter for each view: a pair, or one value for both."""
+    if not isinstance(value, tuple | list | np.ndarray) or np.ndim(value) == 0:
+        return value, value
+    if len(value) != 2:
+        raise ValueError(f"{name} must be one value or a pair, got {len(value)} values")
+    return value[0], value[1]
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a number, and not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not a truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _number(

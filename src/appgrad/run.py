@@ -12,6 +12,7 @@ from .batch import batch
 from .options import Options
 from .sampling import stochastic
 from .solve import Problem, Progress, Saved, iterate
+from .sparse_batch import sparse_batch
 from .views import CountedViews
 
 
@@ -31,6 +32,8 @@ def run(
         # Time counts as if the run had never stopped.
         began = start if saved is None else start - saved.seconds
         setup = stochastic(views, problem, options, rng, began)
+    elif options.sparsity is not None:
+        setup = sparse_batch(views, problem, options, rng)
     else:
         setup = batch(views, problem, options, rng)
     if saved is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .columns import Columns
 from .covariance import Covariance, Ridge, working_dtype
 from .minibatches import Buffer, Minibatch, Minibatches
 from .moments import Moments, moments
@@ -16,7 +17,8 @@ from .preconditioners import Preconditioner, damped, largest, low_rank, shielded
 from .solve import Limits, Problem, Report, Solution, canonical
 from .solvers.appgrad import small_flops
 from .solvers.stochastic import Stochastic
-from .views import CountedViews, Views
+from .starts import first_pairs, start_sizes
+from .views import Array, CountedViews, Views
 
 # Unless asked otherwise: passes, and steps at least.
 PASSES, STEPS = 5, 300
@@ -69,6 +71,9 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
             raise ValueError(f"the values of {view} are too small to be squared: rescale the columns")
     # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
     kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
+    if options.sparsity is not None:
+        # Thresholds of rows need a step that is one for each row.
+        kind = "jacobi"
     M = Preconditioner()
     if kind is not None:
         u, (peak_x, peak_y) = warm.units, buffer.peaks
@@ -77,7 +82,19 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
         M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
     noise = _noise(M, m, buffer.size) if options.step_size is None else (0.0, 0.0)
     eta = step_sizes(options, lambda: largest(warm, M, rng), kind is not None, noise)
-    return Stochastic(problem.n_components, eta, M, adaptive=options.step_size is None)
+    first = None if options.sparsity is None else _sparse_start(warm, problem.n_components, options)
+    adaptive = options.step_size is None
+    return Stochastic(problem.n_components, eta, M, adaptive, options.sparsity, first)
+
+
+def _sparse_start(warm: Covariance, k: int, options: Options) -> tuple[Array, Array]:
+    """Weights to start from: those of another fit, or what stands out in the first rows."""
+    assert options.sparsity is not None
+    if options.first is not None:
+        return options.first
+    field = Columns(warm)
+    A, B = first_pairs(field, k, start_sizes(warm, options.sparsity))
+    return field.dx * A, field.dy * B
 
 
 def estimated(buffer: Buffer, report: Report, k: int) -> Solution:

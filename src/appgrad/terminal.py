@@ -14,6 +14,7 @@ from rich.table import Table
 from .estimators import CCA
 from .holdout import HeldOut
 from .options import ITERATIVE
+from .sparse_cca import SparseCCA
 from .text_files import open_text
 from .views import Array
 
@@ -72,6 +73,8 @@ def print_model(
         )
     if model.ridge != "auto":
         facts["ridge"] = f"{model.ridge}"
+    if isinstance(model, SparseCCA):
+        facts["sparsity"] = f"{model.n_nonzero_[0]} + {model.n_nonzero_[1]} columns have a weight"
     if fitted is not None:
         facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
     if tested is not None:
@@ -135,8 +138,16 @@ def _fitted_names(model: CCA, view: str) -> Array | None:
 def leading_features(
     model: CCA, view: str, component: int, top: int, names: list[str]
 ) -> list[dict[str, Any]]:
-    """The features most correlated with a score, strongest first."""
-    loadings, std = (model.x_loadings_, model.x_std_) if view == "x" else (model.y_loadings_, model.y_std_)
+    """The features most correlated with a score, strongest first.
+
+    Of sparse components those with a weight, by their weights in units of the columns.
+    """
+    std = model.x_std_ if view == "x" else model.y_std_
+    if isinstance(model, SparseCCA):
+        weights = (model.x_weights_ if view == "x" else model.y_weights_)[:, component] * std
+        order = [j for j in np.argsort(-np.abs(weights), kind="stable")[:top] if weights[j] != 0]
+        return [{"feature": names[j], "weight": float(weights[j])} for j in order]
+    loadings = model.x_loadings_ if view == "x" else model.y_loadings_
     column = loadings[:, component] / np.where(std > 0, std, 1.0)
-    order = np.argsort(-np.abs(column), kind="stable")[:top]
+    order = list(np.argsort(-np.abs(column), kind="stable")[:top])
     return [{"feature": names[j], "correlation": float(column[j])} for j in order]

@@ -10,6 +10,7 @@ import numpy as np
 from ..linalg import captured, inverse_root
 from ..preconditioners import Preconditioner
 from ..solve import Operator, Products, Report
+from ..thresholds import Thresholds
 from ..views import Array
 
 # Fixed points have phi_t'Sx phi_t = diag(rho)^2, mean squares of at most 1: within CALM a state is worth
@@ -46,6 +47,8 @@ class AppGrad:
     products of a state are carried in it: they measure it now and give the next gradient. `momentum` is
     the largest multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when
     an iteration captures less than each of the last few (as O'Donoghue & Candes 2015 do for Nesterov's).
+    `thresholds` set rows to zero between the gradient step and normalisation: sparse CCA, as the paper's
+    conclusion has it. `first` are variables to start from.
     """
 
     n_components: int
@@ -53,9 +56,13 @@ class AppGrad:
     preconditioner: Preconditioner = field(default_factory=Preconditioner)
     momentum: float = 0.0
     tol: float = 1e-4
+    thresholds: Thresholds | None = None
+    first: tuple[Array, Array] | None = None
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
+        if self.first is not None:
+            return self.start(cov, *self.first)
         p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -87,6 +94,8 @@ class AppGrad:
                 beta = min(self.momentum, state.age / (state.age + 3))
                 phi_t += beta * (state.phi_t - state.before[0])
                 psi_t += beta * (state.psi_t - state.before[1])
+            if self.thresholds is not None:
+                phi_t, psi_t = self.thresholds(phi_t, psi_t, eta1, eta2)
             new, report = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
         good = state.good or state
         if is_lost(new.size, report.tcc, good.trail[-1]):
@@ -119,7 +128,9 @@ class AppGrad:
         if size <= RUNAWAY:
             Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, cov.precision)
         state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (size,), (phi_t, psi_t))
-        return state, Report(phi_t, psi_t, tcc, flops, False, products)
+        # A sparse state captures less than one on its way to it.
+        sparse = self.thresholds is not None
+        return state, Report(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
 
 
 def gradients(products: Products, Nx: Array, Ny: Array) -> tuple[Array, Array]:

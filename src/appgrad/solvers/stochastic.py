@@ -13,6 +13,7 @@ from ..minibatches import Minibatch
 from ..pairs import held_out
 from ..preconditioners import Preconditioner, damped
 from ..solve import Report
+from ..thresholds import Sparsity, thresholds_of
 from ..views import Array
 from .appgrad import (
     CALM,
@@ -94,13 +95,17 @@ class Stochastic:
     Sx, Sxy, Sy are those of the minibatch, and in the normaliser those of the rows that follow it (or of the
     minibatch itself). With `adaptive` False this is Algorithm 5 with a constant step. With True its size is
     chosen on rows to come, it falls to zero over the second half of the run, and the result is the average
-    of the iterates of that half (Polyak & Juditsky 1992).
+    of the iterates of that half (Polyak & Juditsky 1992). With `sparsity`, rows are set to zero between the
+    gradient step and normalisation; of an average, those stay that most of its iterates have. `first` are
+    variables to start from.
     """
 
     n_components: int
     step_size: tuple[float, float]
     preconditioner: Preconditioner = field(default_factory=Preconditioner)
     adaptive: bool = False
+    sparsity: Sparsity | None = None
+    first: tuple[Array, Array] | None = None
 
     def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
@@ -116,12 +121,12 @@ class Stochastic:
         _, xy, yx, _ = rows.products(phi, psi)
         yx = yx @ in_phase(phi.T @ xy)
         # Of the first iterate only the directions mean anything: it is no longer than a fixed point.
-        (ux, length_x), (uy, length_y) = (unit(G) for G in M(xy, yx))
+        (ux, length_x), (uy, length_y) = (unit(G) for G in (M(xy, yx) if self.first is None else self.first))
         Gx, Gxy, Gy = batch.normaliser.grams(ux, uy)
         trials = []
         for multiple in TRIALS if self.adaptive else (1.0,):
-            a = contained(multiple * self.step_size[0] * length_x, Gx)
-            b = contained(multiple * self.step_size[1] * length_y, Gy)
+            eta1, eta2 = (1.0 if self.first is not None else multiple * step for step in self.step_size)
+            a, b = contained(eta1 * length_x, Gx), contained(eta2 * length_y, Gy)
             grams = a * a * Gx, a * b * Gxy, b * b * Gy
             first = a * ux, b * uy
             normalisers = inverse_root(grams[0]), inverse_root(grams[2])
@@ -164,6 +169,10 @@ class Stochastic:
         with np.errstate(over="ignore", invalid="ignore"):
             gx, gy = M(*batch.cov.gradients(trial.phi_t, trial.psi_t, *trial.normalisers))
             phi_t, psi_t = trial.phi_t - eta1 * gx, trial.psi_t - eta2 * gy
+            if self.sparsity is not None:
+                # Of all rows seen so far; a minibatch may lack a column altogether.
+                thresholds = thresholds_of(self.sparsity, batch.cov.diagonal(), M)
+                phi_t, psi_t = thresholds(phi_t, psi_t, eta1, eta2)
             found = batch.normaliser.grams(phi_t, psi_t)
         size = mean_square(found[0], found[2])
         grams = trial.grams
@@ -258,6 +267,8 @@ class Stochastic:
         averaged = state.averaging and trial.weight > 0
         A, B = trial.means[:2] if averaged else (trial.phi_t, trial.psi_t)
         found = Report(A, B, tcc, flops, False, estimate=True, event=event, judged=state.judged)
+        if averaged and self.sparsity is not None:
+            return found._replace(A=_of_most(A, trial.means[2]), B=_of_most(B, trial.means[3]))
         return found._replace(grams=trial.mean_grams, rows=trial.mean_rows) if averaged else found
 
 
@@ -272,12 +283,13 @@ def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
     In the first pass these come from rows that neither the average nor the iterate has seen. They count the
     more the later, for the average settles.
     """
-    weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t)
+    new: tuple[Array, ...] = trial.phi_t, trial.psi_t
+    weight, new = trial.weight + 1, (*new, *(1.0 * np.any(A != 0, axis=1) for A in new))
     means = new if weight == 1 else _towards(trial.means, new, 1 / weight)
     if batch is None:
         return trial._replace(weight=weight, means=means)
     # Normalisers that are longer than a step overlap.
-    found, rows = batch.normaliser.grams(*means), float(min(batch.cov.n, batch.normaliser.n))
+    found, rows = batch.normaliser.grams(*means[:2]), float(min(batch.cov.n, batch.normaliser.n))
     if trial.mean_grams is None:
         return trial._replace(weight=weight, means=means, mean_grams=found, mean_rows=rows)
     share = 2 / (weight + 1)
@@ -285,6 +297,11 @@ def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
     # As the variance of such a mean has it; rows that are read again are not new ones.
     rows = min(1 / ((1 - share) ** 2 / trial.mean_rows + share**2 / rows), float(batch.moments.n))
     return trial._replace(weight=weight, means=means, mean_grams=grams, mean_rows=rows)
+
+
+def _of_most(A: Array, share: Array) -> Array:
+    """The rows that at least half of the iterates had."""
+    return np.where(share[:, None] >= 0.5, A, 0.0)
 
 
 def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:

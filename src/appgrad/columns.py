@@ -1,0 +1,210 @@
+"""Columns in play: covariances of some columns, in units of their own spread, and what stands out in them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .covariance import Covariance, DenseCovariance, Units
+from .moments import Moments, shifted
+from .preconditioners import jacobi
+from .threads import budget
+from .views import ENTRY_BYTES, Array, BaseViews, Block, Part, Views
+
+
+class ColumnViews(BaseViews):
+    """Views restricted to some columns of each side, picked from every block as it comes."""
+
+    def __init__(self, views: Views, x: Array, y: Array) -> None:
+        self.views, self.x, self.y = views, x, y
+        self.n_samples, self.n_features_x, self.n_features_y = views.n_samples, len(x), len(y)
+        self.dtype, self.threads, self.labels = views.dtype, views.threads, views.labels
+        names_x, names_y = views.names
+        self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
+
+    def blocks(self, dtype: Any = None) -> Iterator[Block]:
+        """Every row once, in order."""
+        return (part.block() for part in self.parts(dtype))
+
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks to be cut."""
+        with closing(self.views.parts(dtype)) as parts:
+            for part in parts:
+                yield Part(part.rows, partial(self._picked, part))
+
+    def _picked(self, part: Part) -> Block:
+        block = part.block()
+        return Block(block.offset, block.x[:, self.x], block.y[:, self.y])
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in a random order that is not hard to read."""
+        return self.views.order(rng)
+
+    def take(self, rows: Array) -> ColumnViews:
+        """These columns of these rows."""
+        return ColumnViews(self.views.take(rows), self.x, self.y)
+
+
+class Matrices(NamedTuple):
+    """Sx, Sxy and Sy of a few columns, ridge included."""
+
+    Sx: Array
+    Sxy: Array
+    Sy: Array
+
+
+class Taken(NamedTuple):
+    """Components that are taken out: Sxy less Sx phi diag(rho) (Sy psi)'; here Sx phi, Sy psi and rho."""
+
+    x: Array
+    y: Array
+    rho: Array
+
+
+class Entries(NamedTuple):
+    """Entries of a matrix by their rows and columns, largest first."""
+
+    rows: Array
+    columns: Array
+    values: Array
+
+
+class Columns:
+    """Covariances in units in which every column has variance one, the ridge included: D S D.
+
+    Entries of Sxy are correlations there, up to the ridge. With `taken`, less the components found before.
+    """
+
+    def __init__(self, cov: Covariance | DenseCovariance, taken: Taken | None = None) -> None:
+        self.cov, self.taken = cov, taken
+        x, y = jacobi(cov)
+        assert x is not None
+        assert y is not None
+        self.dx, self.dy = x.d[:, None], y.d[:, None]
+        self.n = cov.moments.n
+
+    def without(self, A: Array, B: Array) -> Columns:
+        """The same with the pairs A, B taken out as well, one after the other."""
+        xx, xy, _, yy = self.products(A, B)
+        sides, rho = [], []
+        for C, SC in ((A, xx), (B, yy)):
+            sides.append(SC / np.sqrt(np.einsum("ij,ij->j", C, SC)))
+        for i in range(A.shape[1]):
+            spread = np.sqrt((A[:, i] @ xx[:, i]) * (B[:, i] @ yy[:, i]))
+            rho.append(A[:, i] @ xy[:, i] / spread)
+        new = Taken(sides[0], sides[1], np.array(rho))
+        if self.taken is not None:
+            new = Taken(*(np.concatenate(pair, axis=-1) for pair in zip(self.taken, new, strict=True)))
+        return Columns(self.cov, new)
+
+    def products(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B: one pass over the rows."""
+        xx, xy, yx, yy = self.cov.products(self.dx * A, self.dy * B)
+        xx, xy, yx, yy = self.dx * xx, self.dx * xy, self.dy * yx, self.dy * yy
+        if self.taken is not None:
+            x, y, rho = self.taken
+            xy -= x @ (rho[:, None] * (y.T @ B))
+            yx -= y @ (rho[:, None] * (x.T @ A))
+        return xx, xy, yx, yy
+
+    def restricted(self, x: Array, y: Array) -> Matrices:
+        """The matrices of these columns: one pass over the rows."""
+        cov, dx, dy = self.cov, self.dx[x], self.dy[y]
+        small = cov if isinstance(cov, DenseCovariance) else _picked(cov, x, y).dense()
+        here = (x, y) if isinstance(cov, DenseCovariance) else (np.arange(len(x)), np.arange(len(y)))
+        Sxy = dx * small.Sxy[np.ix_(*here)] * dy.T
+        if self.taken is not None:
+            Sxy -= (self.taken.x[x] * self.taken.rho) @ self.taken.y[y].T
+        sides = []
+        for S, ridge, d, i in (
+            (small.Sx, small.units.ridge_x, dx, here[0]),
+            (small.Sy, small.units.ridge_y, dy, here[1]),
+        ):
+            side = d * S[np.ix_(i, i)] * d.T
+            side[np.diag_indices(len(i))] += ridge[i] * (d * d).ravel()
+            sides.append(side)
+        return Matrices(sides[0], Sxy, sides[1])
+
+    def largest(self, count: int) -> Entries:
+        """The largest entries of Sxy, gathered by blocks of columns as memory allows.
+
+        Of sparse rows, pairs of columns that are never both present count as uncorrelated, which they are up
+        to the product of their shares.
+        """
+        found: list[Entries] = []
+        level = 0.0
+        for columns, C in self._cross():
+            if sp.issparse(C):
+                C = C.tocoo()
+                i, j, values = C.row, C.col, C.data
+                above = np.abs(values) > level
+                i, j, values = i[above], j[above], values[above]
+            else:
+                i, j = np.nonzero(np.abs(C) > level)
+                values = C[i, j]
+            found.append(Entries(i, j + columns.start, values))
+            rows, cols, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            if len(values) > count:
+                top = np.argpartition(-np.abs(values), count - 1)[:count]
+                rows, cols, values = rows[top], cols[top], values[top]
+                level = float(np.abs(values).min())
+            found = [Entries(rows, cols, values)]
+        (last,) = found
+        order = np.lexsort((last.columns, last.rows, -np.abs(last.values)))
+        return Entries(*(part[order] for part in last))
+
+    def _cross(self) -> Iterator[tuple[slice, Any]]:
+        """Blocks of columns of Sxy, sparse where rows are."""
+        cov, p1, p2 = self.cov, len(self.dx), len(self.dy)
+        if isinstance(cov, DenseCovariance):
+            yield slice(0, p2), self._less(self.dx * cov.Sxy * self.dy.T, slice(0, p2))
+            return
+        entries = cov.views.entries
+        full = entries >= 0.1 * (p1 + p2)
+        bytes_ = 8.0 * p1 * p2 if full else 2 * ENTRY_BYTES * cov.n * (entries / 2) ** 2
+        width = max(1, int(p2 * min(1.0, budget() / 8 / max(bytes_, 1.0))))
+        for start in range(0, p2, width):
+            columns = slice(start, min(start + width, p2))
+            yield columns, self._less(self._block(cov, columns, full), columns)
+
+    def _block(self, cov: Covariance, columns: slice, full: bool) -> Any:
+        u = cov.units
+
+        def part(block: Block) -> Any:
+            x = shifted(block.x, cov.shift_x).astype(np.float64, copy=False)
+            y = shifted(block.y, cov.shift_y)[:, columns].astype(np.float64, copy=False)
+            C = x.T @ y
+            return C if sp.issparse(C) != full else C.toarray() if full else sp.csr_array(C)
+
+        C = cov.views.reduce(part, lambda a, b: a + b, most=2)
+        sx, sy = (u.scale_x * self.dx.ravel()), (u.scale_y * self.dy.ravel())[columns]
+        mx, my = (u.mean_x - cov.shift_x) * sx, (u.mean_y - cov.shift_y)[columns] * sy
+        if sp.issparse(C):
+            C = C.tocoo()
+            values = C.data / cov.n * sx[C.row] * sy[C.col] - mx[C.row] * my[C.col]
+            return sp.coo_array((values, (C.row, C.col)), shape=C.shape)
+        return C / cov.n * sx[:, None] * sy - np.outer(mx, my)
+
+    def _less(self, C: Any, columns: slice) -> Any:
+        """Without the components that are taken out."""
+        if self.taken is None:
+            return C
+        x, y = self.taken.x * self.taken.rho, self.taken.y[columns]
+        if not sp.issparse(C):
+            return C - x @ y.T
+        return sp.coo_array(
+            (C.data - np.einsum("ij,ij->i", x[C.row], y[C.col]), (C.row, C.col)), shape=C.shape
+        )
+
+
+def _picked(cov: Covariance, x: Array, y: Array) -> Covariance:
+    """The covariance of these columns alone."""
+    m, u = cov.moments, cov.units
+    few = Moments(m.n, m.mean_x[x], m.mean_y[y], m.var_x[x], m.var_y[y])
+    units = Units(u.mean_x[x], u.mean_y[y], u.scale_x[x], u.scale_y[y], u.ridge_x[x], u.ridge_y[y])
+    return Covariance(ColumnViews(cov.views, x, y), few, units, cov.dtype)

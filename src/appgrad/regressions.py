@@ -1,0 +1,127 @@
+"""Sparse CCA on matrices of a few columns: each side regressed on the other's scores, with a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+
+from .columns import Matrices
+from .linalg import inverse_root, whitening
+from .thresholds import Threshold, row_sizes
+from .views import Array
+
+# The step of hard thresholding: a column outside comes in for half of what is left of its correlation
+# (docs/decisions/0008).
+HALF = 0.5
+# Hard thresholding settles in a few steps, soft thresholding in some tens: more where columns are collinear.
+HARD_STEPS, SOFT_STEPS = 3, 200
+# Rounds of one side after the other, each regression begun where the last one ended.
+ROUNDS = 50
+# A column of which less is left beyond those before it, in units of its own, depends on them.
+DEPENDENT = 1e-4
+# A bound from the power method is a little below the largest eigenvalue.
+MARGIN = 1.1
+
+
+class NothingLeftError(ValueError):
+    """A threshold leaves fewer directions than components, whatever the start."""
+
+
+class VanishedError(ValueError):
+    """A threshold leaves fewer directions of a view than there are components, from this start."""
+
+    def __init__(self, view: int, sizes: Array) -> None:
+        super().__init__(f"nothing is left of {'Xy'[view]}")
+        self.view, self.sizes = view, sizes
+
+
+def alternated(
+    S: Matrices, A: Array, B: Array, x: Threshold, y: Threshold, tol: float
+) -> tuple[Array, Array]:
+    """A and B where each is the regression of its side on the other's scores, both thresholded.
+
+    A = argmin |U - V|^2 / 2 + penalty, over A, for V = Y B (B'Sy B)^-1/2; likewise B.
+    """
+    lengths = (0.0, 0.0) if x.penalty == "l0" else (_largest_eigenvalue(S.Sx), _largest_eigenvalue(S.Sy))
+    for _ in range(ROUNDS):
+        before = A
+        target = S.Sxy @ (B @ inverse_root(B.T @ S.Sy @ B))
+        A = _whole(regressed(S.Sx, target, A, x, lengths[0], tol / 10), S.Sx, target, 0)
+        target = S.Sxy.T @ (A @ inverse_root(A.T @ S.Sx @ A))
+        B = _whole(regressed(S.Sy, target, B, y, lengths[1], tol / 10), S.Sy, target, 1)
+        if change(A, before) <= tol:
+            break
+    return A, B
+
+
+def change(A: Array, before: Array) -> float:
+    """How far A is from another basis, relative to itself, up to a rotation: sparse pairs turn together.
+
+    Rows, not columns, are penalised, so that a rotation of both sides makes no difference.
+    """
+    P, _, Qt = np.linalg.svd(before.T @ A)
+    return float(np.linalg.norm(A - before @ (P @ Qt)) / np.linalg.norm(A))
+
+
+def regressed(S: Array, target: Array, A: Array, threshold: Threshold, length: float, tol: float) -> Array:
+    """S^-1 target with rows set to zero: AppGrad's gradient step and the threshold, over and over.
+
+    With "l0", least squares on the columns that are left follow each (hard thresholding pursuit, Foucart
+    2011); with "l1" and a penalty, momentum (Beck & Teboulle 2009) that restarts (O'Donoghue & Candes 2015).
+    """
+    if threshold.penalty == "l0":
+        for _ in range(HARD_STEPS):
+            found = threshold(A + HALF * (target - S @ A), HALF)
+            kept = row_sizes(found) > 0
+            if not np.any(kept):
+                return found
+            same = np.array_equal(kept, row_sizes(A) > 0)
+            A = found
+            A[kept] = _least_squares(S[np.ix_(kept, kept)], target[kept])
+            if same:
+                break
+        return A
+    eta = 1 / length if length > 0 else 1.0
+    Z, age = A, 1.0
+    for _ in range(SOFT_STEPS):
+        new = threshold(Z + eta * (target - S @ Z), eta)
+        moved = new - A
+        if threshold.n_nonzero is not None or np.sum((Z - new) * moved) > 0:
+            # A level that changes from step to step has no momentum.
+            age = 1.0
+        older, age = age, (1 + np.sqrt(1 + 4 * age * age)) / 2
+        A, Z = new, new + (older - 1) / age * moved
+        if np.linalg.norm(moved) <= tol * np.linalg.norm(new):
+            break
+    return A
+
+
+def _least_squares(S: Array, target: Array) -> Array:
+    """S^-1 target, on the range of S where columns depend on each other."""
+    try:
+        L = cholesky(S, lower=True, check_finite=False)
+        if L.diagonal().min() > DEPENDENT:
+            return np.asarray(cho_solve((L, True), target, check_finite=False))
+    except LinAlgError:
+        pass
+    W = whitening(S, np.zeros(len(S))).W
+    return np.asarray(W @ (W.T @ target))
+
+
+def _whole(A: Array, S: Array, target: Array, view: int) -> Array:
+    if np.linalg.matrix_rank(A.T @ S @ A) < A.shape[1]:
+        raise VanishedError(view, row_sizes(target))
+    return A
+
+
+def _largest_eigenvalue(S: Array) -> float:
+    """A little more than the largest eigenvalue, by the power method from row sums."""
+    v = np.abs(S).sum(axis=1)
+    value = 0.0
+    for _ in range(20):
+        norm = float(np.linalg.norm(v))
+        if norm == 0:
+            return 0.0
+        v = S @ (v / norm)
+        value = float(np.linalg.norm(v))
+    return MARGIN * value

@@ -1,0 +1,184 @@
+"""Sparse CCA: AppGrad's step with a threshold before normalisation, worked out on the columns in play."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..columns import Columns, Taken
+from ..linalg import captured
+from ..regressions import NothingLeftError, VanishedError, alternated, change
+from ..solve import Operator, Products, Report
+from ..starts import WIDEST, counts_down, first_pairs, start_sizes
+from ..thresholds import Sparsity, Threshold, row_sizes, threshold_of
+from ..views import Array
+from .appgrad import gradients, small_flops
+
+# Columns beyond those in use that are looked at, those with most of their correlation left.
+SPARE = 50
+
+
+class State(NamedTuple):
+    """Weights in units of the columns, their products, and what is taken out where components come in turn.
+
+    `ahead` are the numbers of columns still to come, from many down to those asked for.
+    """
+
+    A: Array
+    B: Array
+    products: Products
+    ahead: tuple[tuple[int, int], ...]
+    done: tuple[Array, Array]
+    taken: Taken | None = None
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Pursuit:
+    """One pass for the gradients of all columns, one for the covariances of those in play, an iteration.
+
+        phi_t <- T(phi_t - eta (Sx phi_t - Sxy psi)),   phi = phi_t (phi_t'Sx phi_t)^-1/2,   likewise psi
+
+    T sets rows to zero. Columns in play are those in use and those that T would let in; on their covariances
+    the step is repeated until it makes no difference. Where they are more than `most`, one step on all
+    columns is taken instead. The fixed points are the same. `first` are weights to start from, in units of
+    the columns.
+    """
+
+    n_components: int
+    sparsity: Sparsity
+    tol: float = 1e-4
+    most: int = 2000
+    step_size: tuple[float, float] = (1.0, 1.0)
+    first: tuple[Array, Array] | None = None
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """The start, and the first iteration."""
+        field, sizes = Columns(cov), start_sizes(cov, self.sparsity)
+        A, B = first_pairs(field, self._at_a_time, sizes) if self.first is None else self.first
+        nothing = np.zeros((len(A), 0)), np.zeros((len(B), 0))
+        state = State(A, B, field.products(A, B), self._ahead(cov), nothing)
+        return self.step(state, cov)
+
+    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+        """One iteration, or the first one of the next component."""
+        if state.settled:
+            state = self._next_component(state, cov)
+        field = Columns(cov, state.taken)
+        ahead = state.ahead
+        tx, ty = (self._threshold(view, ahead) for view in (0, 1))
+        A, B, flops = self._moved(field, state, tx, ty)
+        products = field.products(A, B)
+        # The next number of columns begins where this one ends.
+        new = state._replace(A=A, B=B, products=products, ahead=ahead[1:])
+        settled = not ahead and max(change(A, state.A), change(B, state.B)) < self.tol
+        return self._reported(new._replace(settled=settled), field, flops)
+
+    @property
+    def _at_a_time(self) -> int:
+        return 1 if self.sparsity.by_component else self.n_components
+
+    def _ahead(self, cov: Operator) -> tuple[tuple[int, int], ...]:
+        """Hard thresholds to pass through: a column is easier to leave out than to let in."""
+        count = self.sparsity.n_nonzero
+        if count is None or self.sparsity.penalty == "l1" or self.first is not None:
+            return ()
+        p = min(len(cov.units.scale_x), len(cov.units.scale_y))
+        widest = min(max(4 * max(count), WIDEST), max(count) + WIDEST, p, max(cov.moments.n // 5, 1))
+        return tuple(counts_down(widest, count)[:-1])
+
+    def _threshold(self, view: int, ahead: tuple[tuple[int, int], ...]) -> Threshold:
+        threshold = threshold_of(self.sparsity, view)
+        return threshold._replace(n_nonzero=ahead[0][view]) if ahead else threshold
+
+    def _next_component(self, state: State, cov: Operator) -> State:
+        field = Columns(cov, state.taken).without(state.A, state.B)
+        done = np.hstack([state.done[0], state.A]), np.hstack([state.done[1], state.B])
+        A, B = first_pairs(field, 1, start_sizes(cov, self.sparsity))
+        return State(A, B, field.products(A, B), self._ahead(cov), done, field.taken)
+
+    def _moved(
+        self, field: Columns, state: State, tx: Threshold, ty: Threshold
+    ) -> tuple[Array, Array, float]:
+        """New weights, and what they cost."""
+        A, B = state.A, state.B
+        xx, xy, yx, yy = state.products
+        Nx, Ny, _ = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
+        gx, gy = gradients(state.products, Nx, Ny)
+        x, y = _in_play(A, gx, tx), _in_play(B, gy, ty)
+        if max(len(x), len(y)) > self.most:
+            eta1, eta2 = self.step_size
+            A, B = tx(A - eta1 * gx, eta1), ty(B - eta2 * gy, eta2)
+            for view, C, target in ((0, A, xy @ Ny), (1, B, yx @ Nx)):
+                if np.linalg.matrix_rank(C) < C.shape[1]:
+                    raise self._too_large(VanishedError(view, row_sizes(target)))
+            return A, B, 0.0
+        S = field.restricted(x, y)
+        try:
+            a, b = alternated(S, A[x], B[y], tx, ty, self.tol / 10)
+        except VanishedError as error:
+            x, y, a, b = self._from_one_pair(field, tx, ty, error)
+        A, B = np.zeros_like(A), np.zeros_like(B)
+        A[x], B[y] = a, b
+        share = (len(x) + len(y)) / (len(A) + len(B))
+        return A, B, float(field.n * (share * field.cov.flops(1) / (6 * field.n)) ** 2)
+
+    def _from_one_pair(
+        self, field: Columns, tx: Threshold, ty: Threshold, error: VanishedError
+    ) -> tuple[Array, Array, Array, Array]:
+        """The most correlated pair of columns alone, which outlasts all others as alpha grows."""
+        top = field.largest(1) if self._at_a_time == 1 else None
+        if top is None or not len(top.values):
+            raise self._too_large(error) from None
+        x, y, value = top.rows, top.columns, float(top.values[0])
+        S = field.restricted(x, y)
+        try:
+            a, b = alternated(S, np.array([[1.0]]), np.array([[np.sign(value)]]), tx, ty, self.tol)
+        except VanishedError:
+            raise self._too_large(VanishedError(error.view, np.abs(top.values))) from None
+        return x, y, a, b
+
+    def _too_large(self, error: VanishedError) -> NothingLeftError:
+        """An error that says which penalty would leave something."""
+        k = self._at_a_time
+        sizes = np.sort(error.sizes)[::-1]
+        limit = float(sizes[min(k, len(sizes)) - 1])
+        view = ("X", "y")[error.view]
+        if self.sparsity.n_nonzero is not None:
+            return NothingLeftError(
+                f"n_nonzero={self.sparsity.n_nonzero} leaves fewer than {k} independent columns of {view}: "
+                "use more, or fewer components"
+            )
+        assert self.sparsity.alpha is not None
+        found = self.sparsity.alpha[error.view]
+        left = "no column" if k == 1 else f"fewer than {k} independent columns"
+        return NothingLeftError(
+            f"alpha={found:g} leaves {left} of {view}: the largest useful value is about {limit:.3g}"
+        )
+
+    def _reported(self, state: State, field: Columns, flops: float) -> tuple[State, Report]:
+        A, B, (xx, xy, _, yy) = state.A, state.B, state.products
+        *_, tcc = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
+        if state.taken is not None:
+            tcc += float(state.taken.rho.sum())
+        A, B = np.hstack([state.done[0], A]), np.hstack([state.done[1], B])
+        flops += field.cov.flops(self._at_a_time) + small_flops(len(A) + len(B), self._at_a_time)
+        finished = state.settled and A.shape[1] == self.n_components
+        report = Report(field.dx * A, field.dy * B, tcc, flops, finished and self.tol > 0, estimate=True)
+        return state, report
+
+
+def _in_play(A: Array, gradient: Array, threshold: Threshold) -> Array:
+    """Columns in use, those that the threshold would let in, and some more."""
+    left = row_sizes(gradient)
+    used = row_sizes(A) > 0
+    left[used] = np.inf
+    spare = int(np.count_nonzero(used)) // 2 + SPARE
+    if threshold.n_nonzero is not None:
+        wanted = max(int(np.count_nonzero(used)), threshold.n_nonzero) + spare
+    else:
+        assert threshold.alpha is not None
+        wanted = int(np.count_nonzero(left > threshold.alpha)) + spare
+    return np.sort(np.argsort(-left, kind="stable")[:wanted])

@@ -1,0 +1,128 @@
+"""Set-up of sparse CCA on all rows: covariances, threshold, start, and what is made of the result."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+
+from .columns import Columns
+from .covariance import Covariance, DenseCovariance, units
+from .linalg import column_dots, inverse_root
+from .moments import moments, second_moments
+from .options import Options, Setup
+from .preconditioners import jacobi, largest
+from .solve import Operator, Problem, Products, Report, Solution, Solver, canonical, solution
+from .solvers.appgrad import AppGrad
+from .solvers.pursuit import Pursuit
+from .starts import FEW, first_pairs, start_sizes
+from .threads import budget
+from .thresholds import Sparsity, row_sizes, thresholds_of
+from .views import Array, CountedViews, Views
+
+# Unless asked otherwise.
+ITERATIONS = 1000
+
+
+def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
+    """AppGrad with thresholds on all rows, on all columns or on those in play."""
+    cov = sparse_covariance(views, problem)
+    assert options.sparsity is not None
+    solver: Solver
+    if options.solver == "pursuit":
+        solver = _pursuit(cov, problem.n_components, options, rng)
+    else:
+        solver = _appgrad(cov, problem.n_components, options, rng)
+    limits = options.limits
+    if limits.iterations is None:
+        limits = limits._replace(iterations=ITERATIONS)
+
+    def finish(report: Report, stopped: str | None) -> Solution:
+        assert options.sparsity is not None
+        return finished(cov, report, problem.n_components, options.sparsity)
+
+    return Setup(solver, repeat(cov), problem.n_components, finish, limits)
+
+
+def sparse_covariance(views: Views, problem: Problem) -> Operator:
+    """Covariances to work on: matrices where these are small and there are more rows than columns."""
+    _, center, scale, ridge = problem
+    p = views.n_features_x + views.n_features_y
+    if p < views.n_samples and 8 * 8 * p**2 <= budget():
+        second = second_moments(views, center)
+        m = second.moments(views.n_features_x)
+        return DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
+    m = moments(views, center)
+    return Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), np.float64)
+
+
+def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
+    """The solver on columns in play: as many as leave their matrices a part of the memory budget."""
+    assert options.sparsity is not None
+    most, p = int(np.sqrt(budget() / 128)), max(len(cov.units.scale_x), len(cov.units.scale_y))
+    step = _steps(cov, rng) if p > most else (1.0, 1.0)
+    return Pursuit(k, options.sparsity, options.tol, most, step, _first(cov, options))
+
+
+def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
+    """Weights to start from in units of the columns."""
+    if options.first is None:
+        return None
+    field, u = Columns(cov), cov.units
+    found = []
+    for A, d, scale in zip(options.first, (field.dx, field.dy), (u.scale_x, u.scale_y), strict=True):
+        unit = d * scale[:, None]
+        found.append(np.where(unit > 0, A / np.where(unit > 0, unit, 1.0), 0.0))
+    return found[0], found[1]
+
+
+def largest_alpha(cov: Operator, k: int) -> float:
+    """The penalty from which on nothing is left of one of the views, about: for one component, exactly."""
+    field = Columns(cov)
+    if k == 1:
+        return float(np.abs(field.largest(1).values).max(initial=0.0))
+    p1, p2 = len(field.dx), len(field.dy)
+    A, B = first_pairs(field, k, (min(FEW, p1), min(FEW, p2)))
+    xx, xy, yx, yy = field.products(A, B)
+    targets = xy @ inverse_root(B.T @ yy), yx @ inverse_root(A.T @ xx)
+    return float(min(np.sort(row_sizes(target))[-k] for target in targets))
+
+
+def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solution:
+    """Canonical pairs of the columns that are left; those found one by one are not mixed."""
+    A, B = report.A, report.B
+    plain = cov.products(A, B, ridge=False)
+    if sparsity.by_component:
+        return _one_by_one(cov, A, B, plain)
+    return canonical(cov, A, B, k, plain)
+
+
+def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
+    """Pairs as they are, most correlated first."""
+    xx, xy, yx, yy = plain
+    ridge_x, ridge_y = cov.ridged(A, B)
+    fx, fy = (1 / np.sqrt(column_dots(C, SC)) for C, SC in ((A, xx + ridge_x), (B, yy + ridge_y)))
+    rho = column_dots(A, xy) * fx * fy
+    fy = fy * np.where(rho < 0, -1.0, 1.0)
+    order = np.argsort(-np.abs(rho), kind="stable")
+    fx, fy, rho = fx[order], fy[order], np.abs(rho[order])
+    A, B = A[:, order] * fx, B[:, order] * fy
+    products = xx[:, order] * fx, xy[:, order] * fy, yx[:, order] * fx, yy[:, order] * fy
+    return solution(cov, rho, A, B, products)
+
+
+def _appgrad(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
+    """The paper's step and a threshold, on all columns in every iteration."""
+    assert options.sparsity is not None
+    M = jacobi(cov)
+    eta = _steps(cov, rng) if options.step_size is None else (options.step_size, options.step_size)
+    field, first = Columns(cov), _first(cov, options)
+    A, B = first_pairs(field, k, start_sizes(cov, options.sparsity)) if first is None else first
+    thresholds = thresholds_of(options.sparsity, cov.diagonal(), M)
+    return AppGrad(k, eta, M, 0.0, options.tol, thresholds, (field.dx * A, field.dy * B))
+
+
+def _steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:
+    """One over the largest eigenvalues in units of the columns."""
+    x, y = largest(cov, jacobi(cov), rng)
+    return 1 / x if x > 0 else 1.0, 1 / y if y > 0 else 1.0

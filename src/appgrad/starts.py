@@ -1,0 +1,154 @@
+"""Where sparse CCA starts: from the pairs of columns that stand out, and what they lead to."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
+
+from .columns import Columns, Entries, Matrices
+from .covariance import Covariance, DenseCovariance
+from .regressions import NothingLeftError, VanishedError, alternated
+from .threads import blas_limit, budget
+from .thresholds import Sparsity, Threshold, largest_rows
+from .views import Array
+
+# Columns tried one by one, those of the largest correlations; weights each of them is let have, and power
+# steps with these (docs/decisions/0008).
+TRIED, WEIGHTS, POWER_STEPS = 500, 20, 5
+# Of what they lead to, so many that differ are worked out, from so many columns down to a few.
+DISTINCT, ALIKE, WIDEST, FEW = 12, 0.95, 40, 10
+
+
+def first_pairs(field: Columns, k: int, size: tuple[int, int]) -> tuple[Array, Array]:
+    """Sparse pairs to start from, of about `size` columns a side, each without those before it."""
+    A, B = np.zeros((len(field.dx), 0)), np.zeros((len(field.dy), 0))
+    for _ in range(k):
+        a, b = _first_pair(field, size)
+        A, B = np.hstack([A, a]), np.hstack([B, b])
+        field = field.without(a, b)
+    return A, B
+
+
+def start_sizes(cov: Covariance | DenseCovariance, sparsity: Sparsity) -> tuple[int, int]:
+    """Columns of a start: those asked for, or a few."""
+    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+    count = sparsity.n_nonzero or (FEW, FEW)
+    return min(count[0], WIDEST, p1), min(count[1], WIDEST, p2)
+
+
+def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
+    entries = field.largest(int(np.clip(field.n, 100, 2 * TRIED)))
+    if not len(entries.values):
+        raise NothingLeftError("no column of X is correlated with any of y: there is nothing to find")
+    p1, p2 = len(field.dx), len(field.dy)
+    tried = int(np.clip(budget() // (128 * (p1 + p2)), 8, TRIED))
+    nothing_x, nothing_y = np.zeros((p1, 0)), np.zeros((p2, 0))
+    A, B = _climbed(field, nothing_x, _units(entries.columns, p2, tried))
+    C, D = _climbed(field, _units(entries.rows, p1, tried), nothing_y)
+    E, F = _leading(entries, p1, p2)
+    A, B = np.hstack([A, C, E]), np.hstack([B, D, F])
+    xx, xy, _, yy = field.products(A, B)
+    (A, sx), (B, sy) = _unit(A, xx), _unit(B, yy)
+    rho = np.einsum("ij,ij->j", A, xy) * sy
+    chosen = _distinct(rho, A.T @ (xx * sx))
+    return _best(field, A[:, chosen], B[:, chosen] * np.sign(rho[chosen]), size)
+
+
+def _units(columns: Array, p: int, most: int) -> Array:
+    """Unit vectors of these columns, each once, in the order in which they come first."""
+    first = np.sort(np.unique(columns, return_index=True)[1])[:most]
+    found = np.zeros((p, len(first)))
+    found[columns[first], np.arange(len(first))] = 1.0
+    return found
+
+
+def _climbed(field: Columns, A: Array, B: Array) -> tuple[Array, Array]:
+    """Pairs after a few power steps on Sxy with all but the largest weights set to zero.
+
+    From A where it has columns, otherwise from B; a pass for each side of a step.
+    """
+    nothing_x, nothing_y = A[:, :0], B[:, :0]
+    if not A.shape[1]:
+        _, xy, _, yy = field.products(nothing_x, B)
+        A = _sparse_columns(xy * _unit(B, yy)[1])
+    for _ in range(POWER_STEPS):
+        xx, _, yx, _ = field.products(A, nothing_y)
+        B = _sparse_columns(yx * _unit(A, xx)[1])
+        _, xy, _, yy = field.products(nothing_x, B)
+        A = _sparse_columns(xy * _unit(B, yy)[1])
+    return A, B
+
+
+def _sparse_columns(A: Array) -> Array:
+    """The largest weights of every column."""
+    count = min(WEIGHTS, len(A))
+    sizes = np.abs(A)
+    level = -np.partition(-sizes, count - 1, axis=0)[count - 1]
+    return np.where((sizes >= level) & (sizes > 0), A, 0.0)
+
+
+def _unit(A: Array, SA: Array) -> tuple[Array, Array]:
+    """Columns whose scores have unit variance, and what they were multiplied by."""
+    variances = np.einsum("ij,ij->j", A, SA)
+    scale = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
+    return A * scale, scale
+
+
+def _leading(entries: Entries, p1: int, p2: int) -> tuple[Array, Array]:
+    """The leading singular vectors of the largest entries alone."""
+    C = sp.csr_array((entries.values, (entries.rows, entries.columns)), shape=(p1, p2))
+    if min(p1, p2) < 3:
+        u, _, vt = np.linalg.svd(C.toarray(), full_matrices=False)
+        return _sparse_columns(u[:, :1]), _sparse_columns(vt[:1].T)
+    u, _, vt = svds(C, k=1, v0=np.ones(min(p1, p2)))
+    return _sparse_columns(u), _sparse_columns(vt.T)
+
+
+def _distinct(rho: Array, G: Array) -> list[int]:
+    """The most correlated pairs whose scores, with the correlations G, differ."""
+    chosen: list[int] = []
+    for i in np.argsort(-np.abs(rho), kind="stable"):
+        if np.all(np.abs(G[i, chosen]) < ALIKE):
+            chosen.append(int(i))
+        if len(chosen) == DISTINCT:
+            break
+    return chosen
+
+
+def _best(field: Columns, A: Array, B: Array, size: tuple[int, int]) -> tuple[Array, Array]:
+    """The pair that is most correlated once all are worked out with so many columns each."""
+    xx, xy, yx, yy = field.products(A, B)
+    x, y = (
+        np.flatnonzero(np.any([largest_rows(np.abs(z), 2 * WIDEST) for z in Z.T], axis=0))
+        for Z in (A + (xy - xx) / 2, B + (yx - yy) / 2)
+    )
+    S, best, found = field.restricted(x, y), -1.0, (A[:, :1], B[:, :1])
+    for i in range(A.shape[1]):
+        try:
+            a, b = _worked_out(S, A[x, i : i + 1], B[y, i : i + 1], size)
+        except VanishedError:
+            continue
+        rho = float((a.T @ S.Sxy @ b / np.sqrt((a.T @ S.Sx @ a) * (b.T @ S.Sy @ b))).item())
+        if rho > best:
+            best, found = rho, (np.zeros((len(A), 1)), np.zeros((len(B), 1)))
+            found[0][x], found[1][y] = a, b
+    return found
+
+
+def _worked_out(S: Matrices, a: Array, b: Array, size: tuple[int, int]) -> tuple[Array, Array]:
+    # One thread: these are thousands of products too small to be shared.
+    with blas_limit(1):
+        for count in counts_down(WIDEST, size):
+            tx, ty = (Threshold("l0", None, c) for c in count)
+            a, b = alternated(S, a, b, tx, ty, 1e-3)
+    return a, b
+
+
+def counts_down(widest: int, size: tuple[int, int]) -> list[tuple[int, int]]:
+    """Numbers of columns from `widest` down to `size`, four fifths of the last at a time."""
+    found, now = [], float(widest)
+    while now > max(size):
+        found.append((max(int(now), size[0]), max(int(now), size[1])))
+        now *= 0.8
+    return [*found, size]

@@ -1,0 +1,493 @@
+"""SparseCCA: planted supports, against the textbook, paths, choices by held-out rows, and bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import naive
+from appgrad import CCA, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
+from appgrad.columns import Columns, ColumnViews
+from appgrad.covariance import Covariance, units
+from appgrad.datasets import sparse_planted
+from appgrad.moments import moments
+from appgrad.sparse_batch import largest_alpha
+from appgrad.sparse_cca import _chosen
+from appgrad.starts import first_pairs
+from appgrad.thresholds import Threshold
+from appgrad.views import ArrayViews
+from helpers import failed_checks
+
+
+def support(W):
+    return set(np.flatnonzero(np.any(W != 0, axis=1)))
+
+
+def f1(W, truth):
+    """Twice what both have over what each has."""
+    a, b = support(W), support(truth)
+    return 2 * len(a & b) / (len(a) + len(b))
+
+
+def both_f1(model, p):
+    return (f1(model.x_weights_, p.x_weights) + f1(model.y_weights_, p.y_weights)) / 2
+
+
+def standardised(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def quiet(model, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*data)
+
+
+def small(seed=0, **params):
+    return sparse_planted(300, 120, 100, random_state=seed, **{"n_active": 6, **params})
+
+
+def operator(X, Y, **kwargs):
+    views = ArrayViews(X, Y)
+    m = moments(views)
+    return Covariance(views, m, units(m, views.dtype, **kwargs))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_finds_planted_columns_among_many_correlated_ones(seed):
+    p = sparse_planted(500, 1000, 1000, correlations=[0.9], random_state=seed)
+    model = SparseCCA(1, n_nonzero=10).fit(p.X, p.y)
+    assert model.n_nonzero_ == (10, 10)
+    assert both_f1(model, p) >= 0.95
+    assert SparseCCA(1, n_nonzero=10, random_state=seed).fit(p.X, p.y).score(p.X, p.y) == pytest.approx(
+        model.score(p.X, p.y)
+    )
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_nonzero": (6, 6)},
+        {"alpha": 0.2},
+        {"alpha": (0.2, 0.25)},
+        {"alpha": 0.2, "penalty": "l1"},
+        {"n_nonzero": 6, "penalty": "l1"},
+        {"alpha": 0.2, "penalty": "l1", "solver": "appgrad"},
+        {"n_nonzero": 6, "solver": "appgrad"},
+        {"alpha": 0.2, "penalty": "l1", "solver": "stochastic", "batch_size": 50},
+        {"n_nonzero": 6, "solver": "stochastic", "batch_size": 50},
+    ],
+)
+def test_every_way_finds_what_is_easy(params):
+    p = small()
+    model = quiet(SparseCCA(1, random_state=0, **params), p.X, p.y)
+    assert both_f1(model, p) > (0.8 if params.get("penalty") == "l1" else 0.9)
+    assert model.solver_ == params.get("solver", "pursuit")
+    assert model.canonical_correlations_[0] > 0.8
+    U, V = model.transform(p.X, p.y)
+    np.testing.assert_allclose(np.sort(correlations(U, V)), np.sort(model.training_correlations_), atol=1e-6)
+    np.testing.assert_allclose(U.std(axis=0), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_l1_agrees_with_proximal_steps(k, rng):
+    p = sparse_planted(200, 30, 25, correlations=[0.9, 0.8][:k], n_active=5, random_state=1)
+    X, Y = standardised(p.X), standardised(p.y)
+    alpha = (0.1, 0.15)
+    A, B = naive.sparse_cca(X, Y, *first_pairs(Columns(operator(X, Y)), k, (5, 5)), alpha, 20000)
+    for solver in ("pursuit", "appgrad"):
+        model = SparseCCA(k, alpha=alpha, penalty="l1", solver=solver, tol=1e-7, ridge=0.0)
+        model = quiet(model, p.X, p.y)
+        assert support(model.x_weights_) == support(A)
+        assert support(model.y_weights_) == support(B)
+        # Canonical pairs of the same spans.
+        rho, _, _ = naive.cca(X @ A, Y @ B, k)
+        np.testing.assert_allclose(model.canonical_correlations_, rho, atol=1e-4)
+
+
+def test_l0_agrees_with_all_subsets(rng):
+    p = sparse_planted(150, 7, 6, correlations=[0.8], n_active=2, random_state=3)
+    rho, a, b = naive.best_subset_cca(p.X, p.y, 2, 3)
+    model = SparseCCA(1, n_nonzero=(2, 3)).fit(p.X, p.y)
+    assert (support(model.x_weights_), support(model.y_weights_)) == (set(a), set(b))
+    np.testing.assert_allclose(model.canonical_correlations_, rho, atol=1e-6)
+
+
+def test_columns_in_use_are_whitened():
+    """On its columns, a sparse model is CCA: unlike the penalised matrix decomposition."""
+    p = small()
+    model = SparseCCA(1, n_nonzero=6).fit(p.X, p.y)
+    x, y = sorted(support(model.x_weights_)), sorted(support(model.y_weights_))
+    few = CCA(1).fit(p.X[:, x], p.y[:, y])
+    np.testing.assert_allclose(model.canonical_correlations_, few.canonical_correlations_, atol=1e-5)
+    np.testing.assert_allclose(model.x_weights_[x], few.x_weights_, atol=1e-2)
+
+
+@pytest.mark.parametrize("solver", ["auto", "pursuit", "appgrad"])
+def test_without_a_penalty_it_is_cca(solver):
+    p = sparse_planted(300, 8, 7, correlations=[0.9, 0.5], n_active=4, random_state=0)
+    model = quiet(SparseCCA(2, alpha=0, solver=solver, tol=1e-8), p.X, p.y)
+    plain = CCA(2).fit(p.X, p.y)
+    np.testing.assert_allclose(model.canonical_correlations_, plain.canonical_correlations_, atol=1e-6)
+    # Hardly any penalty is hardly different.
+    near = SparseCCA(2, alpha=1e-6, penalty="l1", tol=1e-5).fit(p.X, p.y)
+    np.testing.assert_allclose(near.canonical_correlations_, plain.canonical_correlations_, atol=1e-3)
+
+
+def test_components_share_their_columns_or_have_their_own():
+    p = sparse_planted(
+        600, 60, 50, correlations=[0.9, 0.8], n_active=4, autocorrelation=0.0, shared=False, random_state=0
+    )
+    shared = SparseCCA(2, n_nonzero=8).fit(p.X, p.y)
+    assert shared.n_nonzero_ == (8, 8)
+    assert both_f1(shared, p) == 1
+    U, V = shared.transform(p.X, p.y)
+    np.testing.assert_allclose(U.T @ U / len(U), np.eye(2), atol=1e-6)
+    own = SparseCCA(2, n_nonzero=4, support="component").fit(p.X, p.y)
+    for i in range(2):
+        assert support(own.x_weights_[:, [i]]) == support(p.x_weights[:, [i]])
+        assert support(own.y_weights_[:, [i]]) == support(p.y_weights[:, [i]])
+    np.testing.assert_allclose(own.canonical_correlations_, p.correlations, atol=0.05)
+    assert np.all(np.diff(own.canonical_correlations_) <= 0)
+    U, V = own.transform(p.X, p.y)
+    np.testing.assert_allclose(correlations(U, V), own.canonical_correlations_, atol=1e-6)
+    # Found one by one, scores are uncorrelated only nearly.
+    assert 1e-6 < abs(U[:, 0] @ U[:, 1]) / len(U) < 0.2
+
+
+def test_units_and_offsets_do_not_matter():
+    p = small()
+    model = SparseCCA(1, alpha=0.2).fit(p.X, p.y)
+    scale = 10.0 ** np.linspace(-6, 6, p.X.shape[1])
+    other = SparseCCA(1, alpha=0.2).fit(p.X * scale + 1e3 * scale, p.y - 5)
+    assert support(other.x_weights_) == support(model.x_weights_)
+    # The largest weight is positive, and which that is depends on units.
+    np.testing.assert_allclose(np.abs(other.x_weights_ * scale[:, None]), np.abs(model.x_weights_), atol=1e-6)
+
+
+def test_swapping_the_views_swaps_the_weights():
+    p = small()
+    model, swapped = (
+        SparseCCA(1, n_nonzero=(6, 5)).fit(p.X, p.y),
+        SparseCCA(1, n_nonzero=(5, 6)).fit(p.y, p.X),
+    )
+    assert support(model.x_weights_) == support(swapped.y_weights_)
+    np.testing.assert_allclose(model.canonical_correlations_, swapped.canonical_correlations_, atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", ["l0", "l1"])
+def test_sparse_rows_files_and_little_memory_make_no_difference(penalty, rng, tmp_path):
+    X = rng.poisson(0.3, (400, 60)).astype(float)
+    Y = rng.poisson(0.3, (400, 50)).astype(float)
+    Y[:, 0] += X[:, 0] + X[:, 1] + X[:, 2]
+    model = SparseCCA(1, alpha=0.2, penalty=penalty, ridge=1e-3)
+    dense = clone(model).fit(X, Y)
+    found = [clone(model).fit(sp.csr_array(X), sp.csr_array(Y))]
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    found.append(clone(model).fit(open_views(tmp_path / "x.npy", tmp_path / "y.npy")))
+    # Covariances do not fit, nor do all columns of Sxy at a time.
+    with config_context(working_memory=0.02):
+        found.append(clone(model).fit(sp.csr_array(X), sp.csr_array(Y)))
+        found.append(clone(model).fit(X, Y))
+    for other in found:
+        assert support(other.x_weights_) == support(dense.x_weights_) >= {0, 1, 2}
+        np.testing.assert_allclose(
+            other.canonical_correlations_,
+            dense.canonical_correlations_,
+            atol=1e-3 if penalty == "l1" else 1e-5,
+        )
+
+
+def test_more_columns_in_play_than_allowed_take_steps_on_all(monkeypatch):
+    p = small()
+    model = SparseCCA(1, alpha=0.15, penalty="l1", tol=1e-6)
+    reference = clone(model).fit(p.X, p.y)
+    monkeypatch.setattr("appgrad.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered"))
+    monkeypatch.setattr("appgrad.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
+    monkeypatch.setattr("appgrad.sparse_batch.budget", lambda: 1)
+    free = clone(model).fit(p.X, p.y)
+    assert free.n_iter_[0] > reference.n_iter_[0]
+    assert support(free.x_weights_) == support(reference.x_weights_)
+    np.testing.assert_allclose(free.canonical_correlations_, reference.canonical_correlations_, atol=1e-3)
+
+
+def test_the_largest_entries_are_found_by_blocks_of_columns(rng):
+    X, Y = rng.standard_normal((50, 20)) + 3, rng.standard_normal((50, 15))
+    C = standardised(X).T @ standardised(Y) / 50
+    expected = np.sort(np.abs(C).ravel())[::-1][:12]
+    for memory in (100, 1e-4):
+        with config_context(working_memory=memory):
+            found = Columns(operator(X, Y, ridge=0.0)).largest(12)
+        np.testing.assert_allclose(np.abs(found.values), expected, atol=1e-10)
+        np.testing.assert_allclose(C[found.rows, found.columns], found.values, atol=1e-10)
+
+
+def test_what_is_taken_out_is_gone(rng):
+    p = small()
+    field = Columns(operator(p.X, p.y))
+    a, b = first_pairs(field, 1, (6, 6))
+    left = field.without(a, b)
+    xy = left.products(a, b)[1]
+    assert abs((a.T @ xy).item()) < 1e-10 * abs((a.T @ field.products(a, b)[1]).item())
+    x, y = np.arange(30), np.arange(20, 50)
+    A, B = rng.standard_normal((120, 2)), rng.standard_normal((100, 2))
+    A[30:], B[:20], B[50:] = 0, 0, 0
+    S, products = left.restricted(x, y), left.products(A, B)
+    np.testing.assert_allclose(S.Sx @ A[x], products[0][x], atol=1e-10)
+    np.testing.assert_allclose(S.Sxy @ B[y], products[1][x], atol=1e-10)
+    np.testing.assert_allclose(S.Sxy.T @ A[x], products[2][y], atol=1e-10)
+    np.testing.assert_allclose(S.Sy @ B[y], products[3][y], atol=1e-10)
+    entries = left.largest(5)
+    every = left.restricted(np.arange(120), np.arange(100)).Sxy
+    np.testing.assert_allclose(every[entries.rows, entries.columns], entries.values, atol=1e-10)
+    assert np.abs(entries.values[0]) == pytest.approx(np.abs(every).max())
+
+
+def test_some_columns_of_views(rng):
+    X, Y = rng.standard_normal((30, 6)), sp.csr_array(rng.poisson(0.5, (30, 5)))
+    views = ColumnViews(
+        ArrayViews(X, Y, names=(np.array(list("abcdef")), None)), np.array([4, 1]), np.array([0])
+    )
+    block = next(views.take(np.arange(3, 9)).blocks())
+    np.testing.assert_array_equal(block.x, X[3:9][:, [4, 1]])
+    np.testing.assert_array_equal(block.y.toarray(), Y.toarray()[3:9, :1])
+    assert list(views.names[0]) == ["e", "b"]
+    assert views.names[1] is None
+
+
+def test_thresholds():
+    A = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [0.0, 1.0]])
+    soft = Threshold("l1", 2.0, None)(A, 0.25)
+    np.testing.assert_allclose(soft, naive.shrunk(A, 0.5))
+    np.testing.assert_allclose(soft[1], 0)
+    np.testing.assert_array_equal(Threshold("l0", 2.0, None)(A, 0.25), [[3, 4], [0, 0], [0, 0], [0, 1]])
+    np.testing.assert_array_equal(Threshold("l0", None, 1)(A, 0.25), [[3, 4], [0, 0], [0, 0], [0, 0]])
+    np.testing.assert_allclose(Threshold("l1", None, 1)(A, 0.25), naive.shrunk(A, 1.0))
+    # Of equal rows the first; none of nothing.
+    np.testing.assert_array_equal(Threshold("l0", None, 3)(np.eye(4)[:, :2], 1.0), np.eye(4)[:, :2])
+    np.testing.assert_array_equal(Threshold("l0", None, 1)(np.ones((3, 1)), 1.0).ravel(), [1, 0, 0])
+
+
+@pytest.mark.parametrize("penalty", ["l0", "l1"])
+def test_a_path_of_penalties(penalty):
+    p = small()
+    models = sparse_path(p.X, p.y, 1, alphas=8, penalty=penalty)
+    assert 5 <= len(models) <= 8
+    alphas = [model.alpha for model in models]
+    sizes = [sum(model.n_nonzero_) for model in models]
+    assert alphas == sorted(alphas, reverse=True)
+    assert sizes[0] < sizes[-1]
+    limit = largest_alpha(operator(p.X, p.y), 1)
+    assert alphas[0] == pytest.approx(0.95 * limit)
+    if penalty == "l1":
+        # A point of the path is the model with that penalty.
+        one = SparseCCA(1, alpha=alphas[4], penalty=penalty).fit(p.X, p.y)
+        assert support(one.x_weights_) == support(models[4].x_weights_)
+    assert all(not model.warm_start and model.score(p.X, p.y) > 0.3 for model in models)
+
+
+def test_a_path_of_pairs_and_of_numbers_of_columns():
+    p = small()
+    models = sparse_path(p.X, p.y, 1, n_nonzeros=[12, (3, 5)])
+    assert [model.n_nonzero_ for model in models] == [(3, 5), (12, 12)]
+    models = sparse_path(p.X, p.y, 1, alphas=[(0.2, 0.3), 0.4])
+    assert [model.alpha for model in models] == [0.4, (0.2, 0.3)]
+    # Beyond what leaves something, a path ends.
+    assert len(sparse_path(p.X, p.y, 1, alphas=[0.3, 5.0])) == 1
+    with pytest.raises(ValueError, match="the largest useful value is about"):
+        sparse_path(p.X, p.y, 1, alphas=[5.0])
+    with pytest.raises(TypeError, match="penalities"):
+        sparse_path(p.X, p.y, penalities="l0")
+    with pytest.raises(ValueError, match="empty"):
+        sparse_path(p.X, p.y, alphas=[])
+    with pytest.raises(ValueError, match="at least 1"):
+        sparse_path(p.X, p.y, alphas=0)
+
+
+def test_the_largest_useful_penalty_is_useful_just_below():
+    p = small()
+    with pytest.raises(ValueError, match=r"alpha=0\.99 leaves no column of") as error:
+        SparseCCA(1, alpha=0.99).fit(p.X, p.y)
+    limit = float(str(error.value).split("about ")[1])
+    for penalty in ("l0", "l1"):
+        model = SparseCCA(1, alpha=0.97 * limit, penalty=penalty).fit(p.X, p.y)
+        assert model.n_nonzero_ == (1, 1) or penalty == "l0"
+        with pytest.raises(ValueError, match="leaves no column"):
+            SparseCCA(1, alpha=1.03 * limit, penalty="l1").fit(p.X, p.y)
+    with pytest.raises(ValueError, match="leaves fewer than 2 independent columns of"):
+        SparseCCA(2, alpha=0.9).fit(p.X, p.y)
+
+
+@pytest.mark.parametrize("rule", ["1se", "max"])
+def test_held_out_rows_choose_the_number_of_columns(rule):
+    p = sparse_planted(500, 150, 150, n_active=6, random_state=0)
+    model = SparseCCACV(n_nonzeros=[1, 3, 6, 12, 25], cv=4, rule=rule).fit(p.X, p.y)
+    assert model.best_estimator_.n_nonzero_ == (6, 6)
+    assert model.scores_.shape == (4, 5)
+    assert model.grid_[model.best_index_] == 6
+    np.testing.assert_array_equal(model.x_weights_, model.best_estimator_.x_weights_)
+    assert model.score(p.X, p.y) == model.best_estimator_.score(p.X, p.y)
+    assert model.transform(p.X).shape == (500, 1)
+    assert model.predict(p.X).shape == p.y.shape
+
+
+def test_held_out_rows_choose_a_penalty(tmp_path):
+    p = sparse_planted(500, 80, 80, n_active=6, random_state=0)
+    model = SparseCCACV(SparseCCA(1, penalty="l1"), alphas=8, cv=3).fit(p.X, p.y)
+    assert both_f1(model, p) > 0.7
+    assert model.best_estimator_.alpha == model.grid_[model.best_index_]
+    model.save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca")
+    assert isinstance(again, SparseCCA)
+    np.testing.assert_array_equal(again.x_weights_, model.x_weights_)
+    assert again.n_nonzero_ == model.best_estimator_.n_nonzero_
+
+
+def test_the_sparsest_model_that_is_as_good():
+    # Folds differ more from each other than models do within a fold.
+    scores = np.array([[0.1, 0.79, 0.8], [0.2, 0.41, 0.40], [0.1, 0.60, 0.61]])
+    assert _chosen(scores, "max") == 2
+    assert _chosen(scores, "1se") == 1
+    assert _chosen(scores[:1], "1se") == 2
+
+
+def test_grid_search_and_pipelines():
+    p = sparse_planted(400, 60, 50, n_active=5, random_state=0)
+    search = GridSearchCV(SparseCCA(1), {"n_nonzero": [2, 5]}, cv=3).fit(p.X, p.y)
+    assert search.best_params_ == {"n_nonzero": 5}
+    frame = SparseCCA(1, n_nonzero=5).set_output(transform="pandas").fit(p.X, p.y).transform(p.X)
+    assert list(frame.columns) == ["sparsecca0"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model",
+    [
+        SparseCCA(1, alpha=0.01),
+        SparseCCA(1, alpha=0.01, penalty="l1", solver="appgrad"),
+        SparseCCACV(cv=2),
+    ],
+)
+def test_scikit_learn_checks(model):
+    assert not failed_checks(model)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    p = small()
+    for params in ({"n_nonzero": 6}, {"n_nonzero": 3, "support": "component", "n_components": 2}):
+        path = tmp_path / f"{len(params)}.npz"
+        model = SparseCCA(**{"n_components": 1, "random_state": 0, **params})
+        whole = clone(model).fit(p.X, p.y)
+        quiet(clone(model).set_params(checkpoint=(str(path), 0), max_iter=3), p.X, p.y)
+        rest = clone(model).set_params(checkpoint=(str(path), 0)).fit(p.X, p.y)
+        assert rest.resumed_from_iteration_ == 3
+        np.testing.assert_array_equal(rest.x_weights_, whole.x_weights_)
+
+
+def test_budgets_callbacks_and_history():
+    p = small()
+    seen = []
+    model = SparseCCA(1, n_nonzero=6, callback=lambda progress: seen.append(progress) or len(seen) == 2)
+    model.fit(p.X, p.y)
+    assert [progress.iteration for progress in seen] == [1, 2]
+    assert len(model.history_) == 2
+    assert seen[0].solution().x_weights.shape == (120, 1)
+    with pytest.warns(UserWarning, match="max_iter"):
+        SparseCCA(1, n_nonzero=6, max_iter=2).fit(p.X, p.y)
+
+
+def test_a_warm_start_goes_on_from_the_last_fit():
+    p = small()
+    # With fewer rows than columns, rows are read in every iteration.
+    model = SparseCCA(1, alpha=0.15, penalty="l1", warm_start=True).fit(p.X[:200], p.y[:200])
+    first = model.n_passes_
+    model.set_params(alpha=0.16).fit(p.X[:200], p.y[:200])
+    assert model.n_passes_ < first / 2
+    with pytest.raises(ValueError, match=r"the last fit had 120 \+ 100 columns"):
+        model.fit(p.X[:, :50], p.y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hard_columns(dtype):
+    """Constant, doubled and rescaled columns."""
+    p = small()
+    X = np.hstack([p.X, p.X[:, :1] * 1e-5, np.ones((300, 1)), p.X[:, 3:6]]).astype(dtype)
+    for params in ({"n_nonzero": 6}, {"alpha": 0.15}, {"alpha": 0.15, "penalty": "l1"}):
+        model = SparseCCA(1, **params).fit(X, p.y.astype(dtype))
+        assert np.all(np.isfinite(model.x_weights_))
+        assert model.x_weights_.dtype == dtype
+        assert model.x_weights_[121, 0] == 0
+        assert model.score(X, p.y.astype(dtype)) > 0.8
+
+
+def test_float32_weights_keep_their_zeros():
+    p = small()
+    model = SparseCCA(1, n_nonzero=6).fit(p.X.astype(np.float32), p.y.astype(np.float32))
+    assert model.n_nonzero_ == (6, 6)
+
+
+BAD = {
+    "both": ({"alpha": 0.1, "n_nonzero": 3}, "two ways to say it"),
+    "negative": ({"alpha": -0.1}, "alpha must be finite numbers of at least 0"),
+    "NaN": ({"alpha": float("nan")}, "alpha must be finite"),
+    "three": ({"alpha": (0.1, 0.1, 0.1)}, "alpha must be one value or a pair, got 3"),
+    "none": ({"n_nonzero": 0}, "n_nonzero must be integers of at least 1"),
+    "fraction": ({"n_nonzero": 2.5}, "n_nonzero must be integers"),
+    "too many": ({"n_nonzero": (3, 101)}, "n_nonzero=101 is above the 100 columns of y"),
+    "fewer than components": ({"n_nonzero": 1, "n_components": 2}, "at least 2, for 2 components"),
+    "penalty": ({"penalty": "l2"}, "penalty must be one of"),
+    "support": ({"support": "own"}, "support must be one of"),
+    "solver": ({"solver": "lobpcg"}, "solver must be one of"),
+    "component and appgrad": ({"support": "component", "solver": "appgrad"}, "is for solver='pursuit'"),
+    "warm start": ({"warm_start": "yes"}, "warm_start must be True or False"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters(name):
+    params, message = BAD[name]
+    p = small()
+    with pytest.raises(ValueError, match=message):
+        SparseCCA(**{"n_components": 1, **params}).fit(p.X, p.y)
+
+
+def test_bad_input(rng):
+    p = small()
+    bad = p.X.copy()
+    bad[17, 2] = np.nan
+    with pytest.raises(ValueError, match="column 2 of X contains NaN, first in row 17"):
+        SparseCCA(1).fit(bad, p.y)
+    with pytest.raises(ValueError, match=r"nothing to find|rank of the data"):
+        SparseCCA(1).fit(np.ones((50, 3)), rng.standard_normal((50, 3)))
+    with pytest.raises(AttributeError, match="needs all rows at a time"):
+        SparseCCA(1).partial_fit(p.X, p.y)
+    with pytest.raises(TypeError, match="needs rows"):
+        SparseCCA.from_covariance(10, np.eye(2), np.eye(2), np.eye(2))
+    for params, message in (
+        ({"rule": "2se"}, "rule must be"),
+        ({"alphas": [0.1], "n_nonzeros": [3]}, "two ways"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SparseCCACV(**params).fit(p.X, p.y)
+
+
+def test_planted_sparse_problems():
+    p = sparse_planted(4000, 30, 20, correlations=[0.9, 0.5], n_active=4, random_state=0)
+    U, V = p.X @ p.x_weights, p.y @ p.y_weights
+    np.testing.assert_allclose(U.T @ U / 4000, np.eye(2), atol=0.1)
+    np.testing.assert_allclose(V.T @ V / 4000, np.eye(2), atol=0.1)
+    np.testing.assert_allclose(U.T @ V / 4000, np.diag([0.9, 0.5]), atol=0.1)
+    np.testing.assert_allclose(np.corrcoef(p.y.T)[3, 4], 0.6, atol=0.1)
+    np.testing.assert_allclose(CCA(3).fit(p.X, p.y).canonical_correlations_, [0.9, 0.5, 0.1], atol=0.1)
+    for params, message in (
+        ({"correlations": [0.5, 0.9]}, "largest first"),
+        ({"shared": False}, "autocorrelation=0"),
+        ({"n_features_x": 5}, "do not fit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sparse_planted(**params)
