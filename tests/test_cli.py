@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import CCA, load
+from appgrad import CCA, KernelCCA, SparseCCA, load
 from appgrad.cli import main
 
 
@@ -329,3 +329,38 @@ def test_no_input_is_overwritten(folder, run):
         said = run("fit", source, "four.npy", "-k", "1", "--holdout", "0", "-o", "a.svm", code=1, cwd=folder)
         assert said == "error: a.svm is an input: it would be overwritten\n"
     assert (folder / "a.svm").read_text() == text
+
+
+def test_sparse_components(folder, run):
+    text = run("fit", "x.csv", "y.npy", "-k", "1", "--n-nonzero", "2,1", "-o", "few.cca", cwd=folder)
+    assert "2 + 1 columns have a weight" in text
+    model = load(folder / "few.cca")
+    assert (type(model), model.n_nonzero_) == (SparseCCA, (2, 1))
+    text = run("inspect", "few.cca", cwd=folder)
+    assert "x weight" in text
+    # Those with a weight, and no others.
+    assert len([name for name in ("n0", "n1", "n2", "n3", "n4") if name in text]) == 2
+    found = json.loads(run("inspect", "few.cca", "--json", cwd=folder))["components"][0]
+    assert [len(found["x"]), len(found["y"])] == [2, 1]
+    X, _ = arrays(folder)
+    weights = model.x_weights_[:, 0] * X.std(axis=0)
+    assert found["x"][0]["weight"] == pytest.approx(weights[np.argmax(np.abs(weights))])
+    assert "score" in run("score", "few.cca", "x.npy", "y.npy", cwd=folder)
+    penalised = json.loads(run("fit", "x.npy", "y.npy", "--alpha", "0.2", "--json", cwd=folder))
+    assert penalised["solver"] == "pursuit"
+    assert "whole number" in run("fit", "x.npy", "y.npy", "--n-nonzero", "1.5", code=2, cwd=folder)
+    assert "two ways" in run("fit", "x.npy", "y.npy", "--n-nonzero", "2", "--alpha", "1", code=1, cwd=folder)
+    assert "largest useful" in run("fit", "x.npy", "y.npy", "-k", "1", "--alpha", "1", code=1, cwd=folder)
+
+
+def test_models_of_kernels(folder, run):
+    X, Y = arrays(folder)
+    model = KernelCCA(1, approximation="nystroem", n_landmarks=20, random_state=0).fit(X, Y)
+    model.save(folder / "k.cca")
+    assert "functions of all columns" in run("inspect", "k.cca", cwd=folder)
+    assert json.loads(run("inspect", "k.cca", "--json", cwd=folder))["components"] == []
+    found = json.loads(run("score", "k.cca", "x.npy", "y.npy", "--json", cwd=folder))
+    assert found["score"] == pytest.approx(model.score(X, Y))
+    run("transform", "k.cca", "x.npy", "-o", "u.npz", cwd=folder)
+    with np.load(folder / "u.npz") as scores:
+        np.testing.assert_allclose(scores["x_scores"], model.transform(X))

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import naive
-from appgrad import CCA, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
+from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
 from appgrad.columns import Columns, ColumnViews
 from appgrad.covariance import Covariance, units
 from appgrad.datasets import sparse_planted
@@ -295,8 +295,8 @@ def test_a_path_of_pairs_and_of_numbers_of_columns():
     p = small()
     models = sparse_path(p.X, p.y, 1, n_nonzeros=[12, (3, 5)])
     assert [model.n_nonzero_ for model in models] == [(3, 5), (12, 12)]
-    models = sparse_path(p.X, p.y, 1, alphas=[(0.2, 0.3), 0.4])
-    assert [model.alpha for model in models] == [0.4, (0.2, 0.3)]
+    models = sparse_path(p.X, p.y, 1, alphas=[(0.1, 0.2), 0.25])
+    assert [model.alpha for model in models] == [0.25, (0.1, 0.2)]
     # Beyond what leaves something, a path ends.
     assert len(sparse_path(p.X, p.y, 1, alphas=[0.3, 5.0])) == 1
     with pytest.raises(ValueError, match="the largest useful value is about"):
@@ -315,10 +315,11 @@ def test_the_largest_useful_penalty_is_useful_just_below():
         SparseCCA(1, alpha=0.99).fit(p.X, p.y)
     limit = float(str(error.value).split("about ")[1])
     for penalty in ("l0", "l1"):
-        model = SparseCCA(1, alpha=0.97 * limit, penalty=penalty).fit(p.X, p.y)
+        model = quiet(SparseCCA(1, alpha=0.97 * limit, penalty=penalty), p.X, p.y)
+        # Weights that do not shrink may keep more columns.
         assert model.n_nonzero_ == (1, 1) or penalty == "l0"
-        with pytest.raises(ValueError, match="leaves no column"):
-            SparseCCA(1, alpha=1.03 * limit, penalty="l1").fit(p.X, p.y)
+    with pytest.raises(ValueError, match="leaves no column"):
+        SparseCCA(1, alpha=1.03 * limit, penalty="l1").fit(p.X, p.y)
     with pytest.raises(ValueError, match="leaves fewer than 2 independent columns of"):
         SparseCCA(2, alpha=0.9).fit(p.X, p.y)
 
@@ -491,3 +492,76 @@ def test_planted_sparse_problems():
     ):
         with pytest.raises(ValueError, match=message):
             sparse_planted(**params)
+
+
+def test_columns_of_opposite_sign(rng):
+    """The largest eigenvalue of their covariance, not its row sums, is what a step is measured by."""
+    z = rng.standard_normal((500, 2))
+    X = np.column_stack([z[:, 0], -0.9 * z[:, 0] + 0.4 * z[:, 1]])
+    Y = X @ np.array([[1.0], [0.8]]) + 0.05 * rng.standard_normal((500, 1))
+    found = [
+        quiet(SparseCCA(1, alpha=0.02, penalty="l1", solver=solver, tol=1e-7), X, Y).canonical_correlations_
+        for solver in ("pursuit", "appgrad")
+    ]
+    np.testing.assert_allclose(*found, atol=1e-4)
+    assert found[0] > 0.95
+
+
+def test_columns_of_sparse_rows_that_exclude_each_other(rng):
+    c = rng.random(200) < 0.5
+    X, Y = np.zeros((200, 30)), np.zeros((200, 20))
+    X[:, 0], Y[:, 0] = c, ~c
+    X[:, 1:], Y[:, 1:] = rng.random((200, 29)) < 0.05, rng.random((200, 19)) < 0.05
+    with config_context(working_memory=0.02):
+        model = SparseCCA(1, n_nonzero=1).fit(sp.csr_array(X), sp.csr_array(Y))
+    np.testing.assert_allclose(model.canonical_correlations_, 1, atol=1e-6)
+    assert model.x_weights_[0, 0] * model.y_weights_[0, 0] < 0
+
+
+@pytest.mark.parametrize("solver", ["pursuit", "appgrad", "stochastic"])
+def test_runs_that_end_early_are_as_sparse_as_asked(solver):
+    p = small()
+    model = quiet(SparseCCA(1, n_nonzero=3, solver=solver, max_iter=1, batch_size=50), p.X, p.y)
+    assert max(model.n_nonzero_) <= 3
+    if solver == "pursuit":
+        model = SparseCCA(3, n_nonzero=2, support="component", max_iter=2)
+        model = quiet(model, p.X, p.y)
+        assert model.x_weights_.shape == (120, 3)
+        assert (model.x_weights_ != 0).sum(axis=0).max() <= 2
+
+
+def test_without_a_tolerance_all_components_have_their_turn():
+    p = sparse_planted(300, 40, 30, correlations=[0.9, 0.8], n_active=4, autocorrelation=0.0, shared=False)
+    model = quiet(SparseCCA(2, n_nonzero=4, support="component", tol=0, max_iter=60), p.X, p.y)
+    reference = SparseCCA(2, n_nonzero=4, support="component").fit(p.X, p.y)
+    np.testing.assert_allclose(model.canonical_correlations_, reference.canonical_correlations_, atol=1e-3)
+
+
+def test_the_best_of_many_columns_of_noise_are_said(rng):
+    X, Y = rng.standard_normal((2, 100, 300))
+    with pytest.warns(OverfitWarning, match=r"the best 10 \+ 10 of 300 \+ 300 columns"):
+        SparseCCA(1, n_nonzero=10).fit(X, Y)
+
+
+def test_components_beyond_the_rank_are_said(rng):
+    z = rng.standard_normal((100, 1))
+    X, Y = z * np.arange(1, 13), np.hstack([z, rng.standard_normal((100, 5))])
+    with pytest.raises(ValueError, match=r"1 components are all there are|rank of the data"):
+        quiet(SparseCCA(2, n_nonzero=3, support="component"), X, Y)
+
+
+def test_paths_of_other_solvers_end_where_nothing_is_left():
+    p = small()
+    models = sparse_path(p.X, p.y, 1, alphas=[0.1, 0.15, 5.0], penalty="l1", solver="appgrad")
+    assert [model.alpha for model in models] == [0.15, 0.1]
+
+
+def test_what_does_not_go_with_a_path(tmp_path):
+    p = small()
+    with pytest.raises(ValueError, match="a checkpoint is of one fit"):
+        sparse_path(p.X, p.y, 1, checkpoint=str(tmp_path / "c.npz"))
+    for params in ({"n_nonzeros": 5}, {"alphas": 0.5}):
+        with pytest.raises(ValueError, match="expected a list"):
+            SparseCCACV(**params).fit(p.X, p.y)
+    with pytest.raises(ValueError, match="'l0' with alpha is for solver='pursuit'"):
+        SparseCCA(1, alpha=0.1, solver="stochastic").fit(p.X, p.y)

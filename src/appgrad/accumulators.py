@@ -67,6 +67,10 @@ class Statistics:
             if not (0 < parts.n < np.inf and np.all(np.isfinite(parts.scatter))):
                 raise ValueError("sums that are not finite")
 
+    def ridge(self, ridge: tuple[float, float]) -> None:
+        """Another ridge from now on."""
+        self.problem = self.problem._replace(ridge=ridge)
+
     @property
     def tcc(self) -> float:
         """Captured correlation, where it is known without solving."""
@@ -174,7 +178,7 @@ class Sketch:
         return (
             _matrices(self.waiting),
             b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
-            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive, s.sparsity),
+            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
             *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
             *(self.single, self.seen),
         )
@@ -192,6 +196,12 @@ class Sketch:
             self.buffer.add(views, found)
             self.buffer.position, self.buffer.peaks = position, peaks
         self.stochastic = None if solver is None else Stochastic(*solver)
+
+    def ridge(self, ridge: tuple[float, float]) -> None:
+        """Another ridge from now on."""
+        self.problem = self.problem._replace(ridge=ridge)
+        if self.buffer is not None:
+            self.buffer.ridge = ridge
 
     @property
     def tcc(self) -> float:

@@ -11,10 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .covariance import Covariance, DenseCovariance, Units
-from .moments import Moments, shifted
+from .linalg import column_dots
+from .moments import Moments, shifted, to_dense
 from .preconditioners import jacobi
 from .threads import budget
 from .views import ENTRY_BYTES, Array, BaseViews, Block, Part, Views
+
+# Means over standard deviations from which on columns of sparse rows are common: a share of a hundredth. Of
+# more than so many, the most common.
+COMMON, MOST_COMMON = 0.1, 1000
 
 
 class ColumnViews(BaseViews):
@@ -89,15 +94,10 @@ class Columns:
         self.n = cov.moments.n
 
     def without(self, A: Array, B: Array) -> Columns:
-        """The same with the pairs A, B taken out as well, one after the other."""
+        """The same with the pairs A, B taken out as well."""
         xx, xy, _, yy = self.products(A, B)
-        sides, rho = [], []
-        for C, SC in ((A, xx), (B, yy)):
-            sides.append(SC / np.sqrt(np.einsum("ij,ij->j", C, SC)))
-        for i in range(A.shape[1]):
-            spread = np.sqrt((A[:, i] @ xx[:, i]) * (B[:, i] @ yy[:, i]))
-            rho.append(A[:, i] @ xy[:, i] / spread)
-        new = Taken(sides[0], sides[1], np.array(rho))
+        size_x, size_y = (np.sqrt(column_dots(C, SC)) for C, SC in ((A, xx), (B, yy)))
+        new = Taken(xx / size_x, yy / size_y, column_dots(A, xy) / (size_x * size_y))
         if self.taken is not None:
             new = Taken(*(np.concatenate(pair, axis=-1) for pair in zip(self.taken, new, strict=True)))
         return Columns(self.cov, new)
@@ -133,15 +133,14 @@ class Columns:
     def largest(self, count: int) -> Entries:
         """The largest entries of Sxy, gathered by blocks of columns as memory allows.
 
-        Of sparse rows, pairs of columns that are never both present count as uncorrelated, which they are up
-        to the product of their shares.
+        Of sparse rows, pairs of columns that are never both present are looked at where both are common, and
+        count as uncorrelated elsewhere, which they nearly are.
         """
         found: list[Entries] = []
         level = 0.0
         for columns, C in self._cross():
             if sp.issparse(C):
-                C = C.tocoo()
-                i, j, values = C.row, C.col, C.data
+                i, j, values = self._with_exclusive(C.tocsr(), columns)
                 above = np.abs(values) > level
                 i, j, values = i[above], j[above], values[above]
             else:
@@ -157,6 +156,21 @@ class Columns:
         (last,) = found
         order = np.lexsort((last.columns, last.rows, -np.abs(last.values)))
         return Entries(*(part[order] for part in last))
+
+    def _with_exclusive(self, C: Any, columns: slice) -> list[Array]:
+        """Rows, columns and values of stored entries, and of common columns that are never both present."""
+        cov, u = self.cov, self.cov.units
+        assert isinstance(cov, Covariance)
+        mx = (u.mean_x - cov.shift_x) * u.scale_x * self.dx.ravel()
+        my = ((u.mean_y - cov.shift_y) * u.scale_y * self.dy.ravel())[columns]
+        x, y = (np.argsort(-np.abs(m), kind="stable")[:MOST_COMMON] for m in (mx, my))
+        x, y = (c[np.abs(m[c]) > COMMON] for c, m in ((x, mx), (y, my)))
+        i, j = np.nonzero(C[x][:, y].toarray() == 0)
+        i, j = x[i], y[j]
+        extra = self._less(sp.coo_array((-mx[i] * my[j], (i, j)), shape=C.shape), columns)
+        C = C.tocoo()
+        pairs = ((C.row, i), (C.col, j), (C.data, extra.data))
+        return [np.concatenate(pair) for pair in pairs]
 
     def _cross(self) -> Iterator[tuple[slice, Any]]:
         """Blocks of columns of Sxy, sparse where rows are."""
@@ -179,7 +193,7 @@ class Columns:
             x = shifted(block.x, cov.shift_x).astype(np.float64, copy=False)
             y = shifted(block.y, cov.shift_y)[:, columns].astype(np.float64, copy=False)
             C = x.T @ y
-            return C if sp.issparse(C) != full else C.toarray() if full else sp.csr_array(C)
+            return to_dense(C) if full else sp.csr_array(C)
 
         C = cov.views.reduce(part, lambda a, b: a + b, most=2)
         sx, sy = (u.scale_x * self.dx.ravel()), (u.scale_y * self.dy.ravel())[columns]

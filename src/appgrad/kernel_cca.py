@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from .base import BaseCCA, Prepared
 from .covariance import KernelRidge
 from .kernel_maps import Asked, Fitted, default_ridge, features, grams
-from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
+from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
 from .options import Options
 from .packing import packed, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
@@ -24,8 +24,9 @@ from .streaming import FITTED
 from .threads import budget
 from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
 
-KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 APPROXIMATIONS = (None, "nystroem", "fourier")
+# Rows from which gamma and variances can be told, about.
+FIRST_ROWS = 100
 # Of a solution in feature space, what means something to those who only see rows.
 KEPT = tuple(
     name for name in FITTED if name not in ("x_loadings_", "y_loadings_", "x_std_", "y_std_", "_y_slopes")
@@ -184,10 +185,9 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        kernels = self.kernel if isinstance(self.kernel, tuple | list) else (self.kernel,)
-        tags.input_tags.pairwise = any(
-            kernel == "precomputed" for kernel in kernels if isinstance(kernel, str)
-        )
+        kernel = self.kernel[0] if isinstance(self.kernel, tuple | list) and self.kernel else self.kernel
+        # Of y nobody asks: a precomputed kernel of y cannot be cut into folds.
+        tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
 
     def _asked(self) -> tuple[Problem, Options]:
@@ -212,17 +212,21 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         mapped = MappedViews(views.views, *found.maps)
         facts = self._facts(found, problem, views.n_samples)
         fits = 8 * views.n_samples * (mapped.n_features_x + mapped.n_features_y) <= budget()
-        return Prepared(stored(mapped) if fits else mapped, problem._replace(ridge=facts["ridge_"]), facts)
+        return Prepared(
+            stored(found.views) if fits else mapped, problem._replace(ridge=facts["ridge_"]), facts
+        )
 
     def _prepared_stream(
         self, views: Views, problem: Problem, rng: np.random.Generator
     ) -> tuple[Views, Problem, dict[str, Any]]:
         assert self.approximation is not None
         asked, counts = asked_kernels(self.get_params(deep=False))
-        if self.approximation == "nystroem" and views.n_samples < max(counts):
+        nystroem = self.approximation == "nystroem"
+        if views.n_samples < (max(counts) if nystroem else FIRST_ROWS):
+            least = f"n_landmarks={self.n_landmarks}" if nystroem else str(FIRST_ROWS)
             warnings.warn(
-                f"landmarks are rows of the first batch, which has {views.n_samples}, fewer than "
-                f"n_landmarks={self.n_landmarks}: begin with more rows",
+                f"{'landmarks, ' if nystroem else ''}gamma and what the ridge is made of come from the first "
+                f"batch, which has {views.n_samples} rows, fewer than {least}: begin with more",
                 UserWarning,
                 stacklevel=4,
             )
@@ -241,12 +245,25 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
     def _streamed(self, views: Views) -> Views:
         return MappedViews(views, *self._maps)
 
-    def _stream_solution(self) -> Solution:
-        # The ridge is that of as many rows as there are by now.
-        problem, _ = self._asked()
-        self.ridge_ = _ridges(problem, self._variances, self.n_samples_, self._maps)
-        self._stream.problem = self._stream.problem._replace(ridge=self.ridge_)
-        return super()._stream_solution()
+    def _forget_solution(self) -> None:
+        super()._forget_solution()
+        if "_stream" in self.__dict__ and "_maps" in self.__dict__:
+            # The ridge is that of as many rows as there are by now.
+            problem, _ = self._asked()
+            self.ridge_ = _ridges(problem, self._variances, self.n_samples_, self._maps)
+            self._stream.ridge(self.ridge_)
+
+    def merge(self, other: Any) -> Self:
+        """Add the rows that another model with the same landmarks or frequencies has seen."""
+        ours, theirs = (model.__dict__.get("_maps") for model in (self, other))
+        if ours is not None and theirs is not None and packed(ours)[0] == packed(theirs)[0]:
+            arrays = zip(*(packed(maps)[1].values() for maps in (ours, theirs)), strict=True)
+            if all(np.array_equal(a, b) for a, b in arrays):
+                return super().merge(other)
+        raise ValueError(
+            "features of other landmarks or frequencies cannot be added: begin both models from one that is "
+            "saved after its first batch"
+        )
 
     def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
         super()._warn(n, p1, p2, solution)

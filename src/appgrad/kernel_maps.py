@@ -84,17 +84,19 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
         there = shifted(m, shift)
+        # Values in single precision are no better than that.
+        rounding = float(np.finfo(np.float32).eps) if views.dtype == np.float32 else EPS
         if one.name == "precomputed":
             # The training rows are not known, nor needed.
             there = np.zeros((n, 0))
             K = kernel(m, there)
             require_symmetric(K, label)
-            _require_definite(K, center, label)
+            _require_definite(K, center, label, rounding)
             K = K[np.ix_(sample, sample)]
         else:
             K = kernel(there[sample], there[sample])
             require_symmetric(K, label)
-        variances.append(_variances(K, center, label))
+        variances.append(_variances(K, center, label, rounding))
         maps.append(Gram(kernel, there, shift, np.zeros(n), 0.0, False))
         gammas.append(kernel.gamma if one.has_gamma else None)
     found: Views = MappedViews(rows, *maps)
@@ -152,6 +154,9 @@ def features(
 
 def median_gamma(rows: Matrix) -> float:
     """One over the squared median distance of these rows; of those that differ, where most do not."""
+    if not sp.issparse(rows):
+        # Distances of rows far from zero would cancel.
+        rows = rows - np.mean(rows, axis=0, dtype=np.float64)
     squares = euclidean_distances(rows, squared=True)[np.triu_indices(rows.shape[0], 1)]
     # Rounding leaves identical rows a little apart.
     apart = squares[squares > 1e-12 * squares.max(initial=0.0)]
@@ -173,14 +178,14 @@ def shift_of(kernel: str, rows: Matrix, center: bool) -> Array:
 def default_ridge(variances: Array, n: int, dimensions: int) -> float:
     """The ridge that leaves one effective dimension for twenty rows: sum v / (v + ridge) = n / 20.
 
-    `variances` are those of a sample, which shows no more dimensions than it has rows. Where features are
-    few for the rows there are, or the variances fall so fast that it makes no difference, it is a small share
-    of the total variance.
+    And no less than what leaves half of a function that is there for a single row. `variances` are those of a
+    sample, which shows no more dimensions than it has rows. Where features are few for the rows there are, it
+    is a small share of the total variance.
     """
     total, size = float(variances.sum()), len(variances)
-    floor = FLOOR * total
     if total == 0 or dimensions <= n / ROWS_PER_DIMENSION:
-        return floor
+        return FLOOR * total
+    floor = total / n
     most = max(1.0, n / ROWS_PER_DIMENSION if size >= n else min(n / ROWS_PER_DIMENSION, size / SHOWN))
 
     def excess(log_ridge: float) -> float:
@@ -206,7 +211,7 @@ def require_symmetric(K: Array, label: str) -> None:
 def _nystroem(kernel: Kernel, rows: Matrix, shift: Array, label: str) -> Nystroem:
     K = kernel(rows, rows)
     E, V = np.linalg.eigh((K + K.T) / 2)
-    _require_not_negative(E, label)
+    _require_not_negative(E, label, 0.0)
     keep = len(E) * EPS * E[-1] < E
     return Nystroem(kernel, rows, shift, V[:, keep] / np.sqrt(E[keep]))
 
@@ -217,10 +222,10 @@ def _fourier(gamma: float, columns: int, count: int, shift: Array, rng: np.rando
     return Fourier(frequencies, shift)
 
 
-def _variances(K: Array, center: bool, label: str) -> Array:
+def _variances(K: Array, center: bool, label: str, rounding: float = EPS) -> Array:
     """Eigenvalues of a Gram matrix over its rows, largest first."""
     E = np.linalg.eigvalsh(_centred(K) if center else (K + K.T) / 2)
-    _require_not_negative(E, label)
+    _require_not_negative(E, label, len(K) * rounding * float(np.abs(K).max()))
     return np.asarray(np.maximum(E[::-1], 0.0) / len(E))
 
 
@@ -230,20 +235,21 @@ def _centred(K: Array) -> Array:
     return (K + K.T) / 2
 
 
-def _require_not_negative(eigenvalues: Array, label: str) -> None:
+def _require_not_negative(eigenvalues: Array, label: str, rounding: float) -> None:
     least, largest = float(eigenvalues.min()), float(np.abs(eigenvalues).max())
-    if least < -INDEFINITE * largest:
+    if least < -max(INDEFINITE * largest, rounding):
         raise ValueError(
             f"the kernel of {label} is not positive semidefinite: its Gram matrix has eigenvalues from "
             f"{least:.3g} to {eigenvalues.max():.3g}; use a kernel that is an inner product"
         )
 
 
-def _require_definite(K: Array, center: bool, label: str) -> None:
+def _require_definite(K: Array, center: bool, label: str, rounding: float) -> None:
     """The same for a large matrix, by a factorisation that needs its eigenvalues to be positive."""
+    rounding *= len(K) * float(np.abs(K).max())
     K = _centred(K) if center else (K + K.T) / 2
-    # At most the trace, which is the largest eigenvalue at most.
-    K[np.diag_indices(len(K))] += INDEFINITE * max(float(np.trace(K)), 0.0) + np.finfo(float).tiny
+    # The trace is the largest eigenvalue at least, and at most n times as large.
+    K[np.diag_indices(len(K))] += max(INDEFINITE * float(np.trace(K)), rounding, np.finfo(float).tiny)
     try:
         cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

@@ -41,14 +41,21 @@ class Kernel(NamedTuple):
             K = euclidean_distances(x, rows, squared=True)
             K *= -self.gamma
             return np.asarray(np.exp(K, out=K))
-        if self.name == "poly":
-            return np.asarray(polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
-        kernel = linear_kernel if self.name == "linear" else cosine_similarity
-        return np.asarray(kernel(x, rows, dense_output=True))
+        if self.name == "cosine":
+            return np.asarray(cosine_similarity(x, rows, dense_output=True))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.name == "poly":
+                K = np.asarray(polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
+            else:
+                K = np.asarray(linear_kernel(x, rows, dense_output=True))
+        if not np.all(np.isfinite(K)):
+            raise ValueError(f"kernel={self.name!r} overflows: rescale the columns")
+        return K
 
     def _called(self, x: Matrix, rows: Matrix) -> Array:
         assert self.function is not None
-        K = np.asarray(self.function(x, rows), dtype=np.float64)
+        found = self.function(x, rows)
+        K = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
         if K.shape != (x.shape[0], rows.shape[0]):
             raise ValueError(
                 f"the kernel function returned shape {K.shape} for {x.shape[0]} and {rows.shape[0]} rows: it "
@@ -152,7 +159,7 @@ class MappedViews(BaseViews):
         self.n_samples, self.threads, self.labels = views.n_samples, views.threads, views.labels
         self.n_features_x, self.n_features_y = x.n_features, y.n_features
         self.dtype = np.dtype(np.float64)
-        p = x.n_features + y.n_features
+        p = max(1, x.n_features + y.n_features)
         # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
         self.block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.sparse.linalg import eigsh
 
 from .columns import Matrices
 from .linalg import inverse_root, whitening
-from .thresholds import Threshold, row_sizes
+from .thresholds import Sparsity, Threshold, row_sizes
 from .views import Array
 
-# The step of hard thresholding: a column outside comes in for half of what is left of its correlation
-# (docs/decisions/0008).
+# The step of hard thresholding where columns compete: one outside comes in for half of what is left of its
+# correlation (docs/decisions/0008).
 HALF = 0.5
 # Hard thresholding settles in a few steps, soft thresholding in some tens: more where columns are collinear.
 HARD_STEPS, SOFT_STEPS = 3, 200
@@ -19,8 +20,8 @@ HARD_STEPS, SOFT_STEPS = 3, 200
 ROUNDS = 50
 # A column of which less is left beyond those before it, in units of its own, depends on them.
 DEPENDENT = 1e-4
-# A bound from the power method is a little below the largest eigenvalue.
-MARGIN = 1.1
+# Eigenvalues of larger matrices are those of a Krylov space, a little below.
+SMALL, MARGIN = 200, 1.05
 
 
 class NothingLeftError(ValueError):
@@ -33,6 +34,19 @@ class VanishedError(ValueError):
     def __init__(self, view: int, sizes: Array) -> None:
         super().__init__(f"nothing is left of {'Xy'[view]}")
         self.view, self.sizes = view, sizes
+
+
+def require_left(A: Array, B: Array, k: int, sparsity: Sparsity) -> None:
+    """Raise where a view has fewer columns with a weight than there are components."""
+    for C, label in ((A, "X"), (B, "y")):
+        if np.count_nonzero(row_sizes(C)) < (1 if sparsity.by_component else k):
+            asked = (
+                f"alpha={sparsity.alpha}" if sparsity.n_nonzero is None else f"n_nonzero={sparsity.n_nonzero}"
+            )
+            raise NothingLeftError(
+                f"{asked} leaves fewer than {k} columns of {label}: use a smaller penalty, more columns or "
+                "fewer components; solver='pursuit' says how large a penalty may be"
+            )
 
 
 def alternated(
@@ -70,8 +84,9 @@ def regressed(S: Array, target: Array, A: Array, threshold: Threshold, length: f
     2011); with "l1" and a penalty, momentum (Beck & Teboulle 2009) that restarts (O'Donoghue & Candes 2015).
     """
     if threshold.penalty == "l0":
+        eta = 1.0 if threshold.n_nonzero is None else HALF
         for _ in range(HARD_STEPS):
-            found = threshold(A + HALF * (target - S @ A), HALF)
+            found = threshold(A + eta * (target - S @ A), eta)
             kept = row_sizes(found) > 0
             if not np.any(kept):
                 return found
@@ -115,13 +130,9 @@ def _whole(A: Array, S: Array, target: Array, view: int) -> Array:
 
 
 def _largest_eigenvalue(S: Array) -> float:
-    """A little more than the largest eigenvalue, by the power method from row sums."""
-    v = np.abs(S).sum(axis=1)
-    value = 0.0
-    for _ in range(20):
-        norm = float(np.linalg.norm(v))
-        if norm == 0:
-            return 0.0
-        v = S @ (v / norm)
-        value = float(np.linalg.norm(v))
-    return MARGIN * value
+    """The largest eigenvalue, or a little more."""
+    if len(S) <= SMALL:
+        return float(np.linalg.eigvalsh(S)[-1])
+    v0 = np.random.default_rng(0).standard_normal(len(S))
+    (value,) = eigsh(S, 1, which="LA", tol=0.01, v0=v0, return_eigenvectors=False)
+    return MARGIN * float(value)

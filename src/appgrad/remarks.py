@@ -49,7 +49,9 @@ def warn_if_unconverged(
                 stacklevel=3,
             )
         return
-    if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR:
+    # Residuals of sparse weights are those of what they leave out.
+    dense = options.sparsity is None
+    if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR and dense:
         warnings.warn(
             f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
             f"say that it is not at the solution: it captures a total correlation of {captured:.4f}. Use a "
@@ -99,6 +101,23 @@ def _cancelled(solution: Solution) -> float:
     """How much larger the terms of a score are than the score: the largest sum of (weight sd)^2."""
     sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
+
+
+def warn_if_chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> None:
+    """Warn of correlations that the best columns of so many have in any data.
+
+    The best s of p columns explain about 2 s log(e p / s) / n of anything (Foster & George 1994).
+    """
+    terms = (2 * s * np.log(np.e * p / s) for s, p in zip(used, columns, strict=True) if s)
+    chance, found = float(np.sqrt(min(1.0, sum(terms) / n))), float(solution.training_correlations[0])
+    if found < chance or chance == 1:
+        warnings.warn(
+            f"a correlation of {found:.2f} says little: the best {used[0]} + {used[1]} of {columns[0]} + "
+            f"{columns[1]} columns have up to about {chance:.2f} in {n} rows of any data. Judge by held-out "
+            "rows (score, SparseCCACV), or use fewer columns",
+            OverfitWarning,
+            stacklevel=3,
+        )
 
 
 def warn_if_memorised(solution: Solution) -> None:

@@ -14,10 +14,12 @@ from .moments import Moments, moments
 from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
 from .pairs import held_out, leading
 from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
+from .regressions import require_left
 from .solve import Limits, Problem, Report, Solution, canonical
 from .solvers.appgrad import small_flops
 from .solvers.stochastic import Stochastic
 from .starts import first_pairs, start_sizes
+from .thresholds import limited
 from .views import Array, CountedViews, Views
 
 # Unless asked otherwise: passes, and steps at least.
@@ -40,6 +42,10 @@ def stochastic(
 
     def finish(report: Report, stopped: str | None) -> Solution:
         at_hand = buffer.at_hand()
+        if options.sparsity is not None:
+            A, B = limited(report.A, report.B, at_hand.diagonal(), options.sparsity)
+            require_left(A, B, k, options.sparsity)
+            report = report._replace(A=A, B=B)
         if batches.complete and at_hand.n == n:
             return canonical(at_hand, report.A, report.B, k)
         wanted = 1 if batches.complete else 2

@@ -12,12 +12,13 @@ from .linalg import column_dots, inverse_root
 from .moments import moments, second_moments
 from .options import Options, Setup
 from .preconditioners import jacobi, largest
+from .regressions import require_left
 from .solve import Operator, Problem, Products, Report, Solution, Solver, canonical, solution
 from .solvers.appgrad import AppGrad
 from .solvers.pursuit import Pursuit
 from .starts import FEW, first_pairs, start_sizes
 from .threads import budget
-from .thresholds import Sparsity, row_sizes, thresholds_of
+from .thresholds import Sparsity, limited, row_sizes, thresholds_of
 from .views import Array, CountedViews, Views
 
 # Unless asked otherwise.
@@ -91,6 +92,14 @@ def largest_alpha(cov: Operator, k: int) -> float:
 def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solution:
     """Canonical pairs of the columns that are left; those found one by one are not mixed."""
     A, B = report.A, report.B
+    if A.shape[1] < k:
+        # A run that ended before its last components: what they would have started from.
+        field = Columns(cov)
+        A, B = (C / np.where(d > 0, d, 1.0) for C, d in ((A, field.dx), (B, field.dy)))
+        rest = first_pairs(field.without(A, B), k - A.shape[1], start_sizes(cov, sparsity))
+        A, B = (d * np.hstack([C, D]) for d, C, D in zip((field.dx, field.dy), (A, B), rest, strict=True))
+    A, B = limited(A, B, cov.diagonal(), sparsity)
+    require_left(A, B, k, sparsity)
     plain = cov.products(A, B, ridge=False)
     if sparsity.by_component:
         return _one_by_one(cov, A, B, plain)

@@ -20,8 +20,8 @@ from .moments import moments
 from .options import Options
 from .parameters import checked, is_real, is_whole, pair_of
 from .regressions import NothingLeftError
-from .remarks import OverfitWarning
-from .solve import Problem, Progress
+from .remarks import OverfitWarning, warn_if_chosen
+from .solve import Problem, Progress, Solution
 from .sources import as_views
 from .sparse_batch import largest_alpha, sparse_covariance
 from .streaming import ndim
@@ -30,7 +30,8 @@ from .views import Array, CountedViews, Views
 from .watch import logger
 
 SUPPORTS = ("shared", "component")
-SOLVERS = ("auto", "pursuit", "appgrad", "stochastic")
+STEPS = ("appgrad", "stochastic")
+SOLVERS = ("auto", "pursuit", *STEPS)
 # Unless asked otherwise: a correlation that is worth a column, and the length of a path.
 ALPHA, POINTS = 0.1, 20
 # The densest point of a path: this share of the largest penalty, so many columns, or rows for each of them.
@@ -49,7 +50,8 @@ class SparseCCA(CCA):
         Number of canonical pairs.
     alpha : float or pair of floats, optional
         Penalty of each view, in units of correlation: a column comes in when more than this is left of its
-        correlation with the other view's scores. By default 0.1, unless `n_nonzero` is given; 0 is `CCA`.
+        correlation with the other view's scores, and with "l0" stays while its weight, in units of the
+        column, is above it. By default 0.1, unless `n_nonzero` is given; 0 is `CCA`.
     n_nonzero : int or pair of ints, optional
         Columns of each view to be used, instead of a penalty.
     penalty : {"l0", "l1"}, default="l0"
@@ -63,7 +65,7 @@ class SparseCCA(CCA):
         "pursuit" works the step out on the covariances of the columns in play, two passes an iteration;
         "appgrad" takes the step on all columns, one pass an iteration; "stochastic" on minibatches.
     warm_start : bool, default=False
-        Start from the last fit, as `sparse_path` does.
+        Start from the last fit, as `sparse_path` does; not with support="component".
     ridge, center, scale, tol, max_iter, max_passes, max_seconds, max_flops, step_size, batch_size, \
 normaliser, checkpoint, callback, n_jobs, random_state, verbose
         As in `CCA`. The ridge counts as variance: columns whose own is far below it hardly come in. `tol` is
@@ -75,6 +77,9 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         With rows ("shared") or entries ("component") that are exactly zero.
     n_nonzero_ : pair of ints
         Columns of each view with a weight.
+
+    residuals_ : ndarray of shape (n_components,)
+        Of the equations of CCA without sparsity: they say how far from it the components are.
 
     All others, and `predict`, `transform` and `score`, are those of `CCA`.
 
@@ -161,10 +166,15 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         sparsity = asked_sparsity(params)
         if not isinstance(self.warm_start, bool | np.bool_):
             raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
-        if sparsity.by_component and options.solver in ("appgrad", "stochastic"):
+        if sparsity.by_component and options.solver in STEPS:
             raise ValueError(
                 f"support='component' is for solver='pursuit', got {options.solver!r}: use 'auto', or "
                 "support='shared'"
+            )
+        if sparsity.penalty == "l0" and sparsity.alpha and any(sparsity.alpha) and options.solver in STEPS:
+            raise ValueError(
+                f"penalty='l0' with alpha is for solver='pursuit', got {options.solver!r}, whose steps are "
+                "too short for columns to come in: use n_nonzero, or penalty='l1'"
             )
         if sparsity.alpha == (0.0, 0.0):
             # Nothing is set to zero: CCA itself.
@@ -175,15 +185,21 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
 
     def _first(self, problem: Problem) -> tuple[Array, Array] | None:
         """The weights of the last fit, as those of regressions."""
-        if not self.warm_start or getattr(self, "n_components", 0) != problem.n_components:
-            return None
-        if "canonical_correlations_" not in self.__dict__ or self.support == "component":
+        if (
+            not self.warm_start
+            or "canonical_correlations_" not in self.__dict__
+            or self.support == "component"
+        ):
             return None
         rho = self.canonical_correlations_
         if len(rho) != problem.n_components:
             return None
         first = self.x_weights_ * rho, self.y_weights_ * rho
         return first[0].astype(np.float64), first[1].astype(np.float64)
+
+    def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
+        used = [int(np.any(W != 0, axis=1).sum()) for W in (solution.x_weights, solution.y_weights)]
+        warn_if_chosen(n, (p1, p2), (used[0], used[1]), solution)
 
     def _prepared(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator
@@ -273,10 +289,15 @@ def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Ite
 
     With their places in the grid; it ends where nothing is left.
     """
+    if model.checkpoint is not None:
+        raise ValueError("a checkpoint is of one fit, and a path is many: use checkpoint=None")
     for i in reversed(range(len(grid))):
         model.set_params(**{name: grid[i]})
         try:
-            model.fit(views)
+            with warnings.catch_warnings():
+                # Whether correlations say anything is what paths are compared by.
+                warnings.simplefilter("ignore", OverfitWarning)
+                model.fit(views)
         except NothingLeftError:
             if i == len(grid) - 1:
                 raise
@@ -297,8 +318,10 @@ def _alphas(views: Views, model: SparseCCA, alphas: int | Sequence[Any]) -> list
     return [float(a) for a in np.geomspace(0.95 * limit, LEAST_ALPHA * limit, alphas)]
 
 
-def _sorted(values: Sequence[Any], descending: bool) -> list[Any]:
+def _sorted(values: Any, descending: bool) -> list[Any]:
     """Penalties or numbers of columns, sparsest first."""
+    if not isinstance(values, tuple | list | np.ndarray):
+        raise ValueError(f"expected a list of penalties or of numbers of columns, got {values!r}")
     if not len(values):
         raise ValueError("the list of penalties is empty")
     return sorted(values, key=lambda value: float(np.mean(value)), reverse=descending)
@@ -383,9 +406,8 @@ class SparseCCACV(CCA):
         scores = np.zeros((len(splits), len(grid)))
         for row, (train, test) in enumerate(splits):
             held_out = views.take(test)
-            # Correlations that say nothing, or none at all, are what is being found out.
-            with warnings.catch_warnings(), suppress(NothingLeftError):
-                warnings.simplefilter("ignore", OverfitWarning)
+            # Of rows in which there is nothing to find, nothing is found.
+            with suppress(NothingLeftError):
                 for i, fitted in _path(views.take(train), clone(model), name, grid):
                     scores[row, i] = fitted.score(held_out)
             if model.verbose:
@@ -404,8 +426,14 @@ class SparseCCACV(CCA):
             {key: value for key, value in vars(fitted).items() if key not in fitted.get_params(deep=False)}
         )
         self._y_1d = fitted._y_1d = one_dimensional
+        self._set_names(*views.names)
         self.best_estimator_, self.grid_, self.scores_, self.best_index_ = fitted, grid, scores, best
         return self
+
+    @property
+    def n_nonzero_(self) -> tuple[int, int]:
+        """Columns of each view with a weight in any component."""
+        return self.best_estimator_.n_nonzero_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the chosen model to one file; `appgrad.load` reads it back as a `SparseCCA`."""

@@ -18,6 +18,8 @@ from .views import Array
 TRIED, WEIGHTS, POWER_STEPS = 500, 20, 5
 # Of what they lead to, so many that differ are worked out, from so many columns down to a few.
 DISTINCT, ALIKE, WIDEST, FEW = 12, 0.95, 40, 10
+# Correlations below this are rounding.
+ROUNDING = 1e-9
 
 
 def first_pairs(field: Columns, k: int, size: tuple[int, int]) -> tuple[Array, Array]:
@@ -39,8 +41,10 @@ def start_sizes(cov: Covariance | DenseCovariance, sparsity: Sparsity) -> tuple[
 
 def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
     entries = field.largest(int(np.clip(field.n, 100, 2 * TRIED)))
-    if not len(entries.values):
-        raise NothingLeftError("no column of X is correlated with any of y: there is nothing to find")
+    if not len(entries.values) or np.abs(entries.values[0]) < ROUNDING:
+        taken = 0 if field.taken is None else len(field.taken.rho)
+        found = f"; {taken} components are all there are" if taken else ""
+        raise NothingLeftError(f"no column of X is correlated with any of y: there is nothing to find{found}")
     p1, p2 = len(field.dx), len(field.dy)
     tried = int(np.clip(budget() // (128 * (p1 + p2)), 8, TRIED))
     nothing_x, nothing_y = np.zeros((p1, 0)), np.zeros((p2, 0))

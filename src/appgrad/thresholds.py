@@ -86,6 +86,21 @@ def thresholds_of(sparsity: Sparsity, diagonals: tuple[Array, Array], M: Precond
     )
 
 
+def limited(A: Array, B: Array, diagonals: tuple[Array, Array], sparsity: Sparsity) -> tuple[Array, Array]:
+    """No more rows, or entries where components have their own, than asked for: of runs that end early."""
+    if sparsity.n_nonzero is None:
+        return A, B
+    found = []
+    for C, diagonal, count in zip((A, B), diagonals, sparsity.n_nonzero, strict=True):
+        sizes = np.sqrt(diagonal)[:, None] * C
+        if sparsity.by_component:
+            kept = np.column_stack([largest_rows(np.abs(column), count) for column in sizes.T])
+        else:
+            kept = largest_rows(row_sizes(sizes), count)[:, None]
+        found.append(np.where(kept, C, 0.0))
+    return found[0], found[1]
+
+
 def threshold_of(sparsity: Sparsity, view: int) -> Threshold:
     """The threshold of one view."""
     alpha, count = sparsity.alpha, sparsity.n_nonzero

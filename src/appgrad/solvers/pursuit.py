@@ -18,6 +18,8 @@ from .appgrad import gradients, small_flops
 
 # Columns beyond those in use that are looked at, those with most of their correlation left.
 SPARE = 50
+# A change of the weights that is nothing but rounding.
+EXHAUSTED = 1e-8
 
 
 class State(NamedTuple):
@@ -42,9 +44,9 @@ class Pursuit:
         phi_t <- T(phi_t - eta (Sx phi_t - Sxy psi)),   phi = phi_t (phi_t'Sx phi_t)^-1/2,   likewise psi
 
     T sets rows to zero. Columns in play are those in use and those that T would let in; on their covariances
-    the step is repeated until it makes no difference. Where they are more than `most`, one step on all
-    columns is taken instead. The fixed points are the same. `first` are weights to start from, in units of
-    the columns.
+    the step is repeated until it makes no difference: the fixed points are the same. Where they are more than
+    `most`, one step on all columns is taken instead ("l1"), or the first of them are ("l0"). `first` are
+    weights to start from, in units of the columns.
     """
 
     n_components: int
@@ -64,7 +66,7 @@ class Pursuit:
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One iteration, or the first one of the next component."""
-        if state.settled:
+        if state.settled and state.done[0].shape[1] + state.A.shape[1] < self.n_components:
             state = self._next_component(state, cov)
         field = Columns(cov, state.taken)
         ahead = state.ahead
@@ -73,7 +75,9 @@ class Pursuit:
         products = field.products(A, B)
         # The next number of columns begins where this one ends.
         new = state._replace(A=A, B=B, products=products, ahead=ahead[1:])
-        settled = not ahead and max(change(A, state.A), change(B, state.B)) < self.tol
+        # Without a tolerance, components that come in turn still have to end.
+        tol = self.tol if self.tol > 0 else EXHAUSTED
+        settled = not ahead and max(change(A, state.A), change(B, state.B)) < tol
         return self._reported(new._replace(settled=settled), field, flops)
 
     @property
@@ -108,6 +112,8 @@ class Pursuit:
         Nx, Ny, _ = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
         gx, gy = gradients(state.products, Nx, Ny)
         x, y = _in_play(A, gx, tx), _in_play(B, gy, ty)
+        if self.sparsity.penalty == "l0":
+            x, y = x[: self.most], y[: self.most]
         if max(len(x), len(y)) > self.most:
             eta1, eta2 = self.step_size
             A, B = tx(A - eta1 * gx, eta1), ty(B - eta2 * gy, eta2)
@@ -115,9 +121,10 @@ class Pursuit:
                 if np.linalg.matrix_rank(C) < C.shape[1]:
                     raise self._too_large(VanishedError(view, row_sizes(target)))
             return A, B, 0.0
+        x, y = np.sort(x), np.sort(y)
         S = field.restricted(x, y)
         try:
-            a, b = alternated(S, A[x], B[y], tx, ty, self.tol / 10)
+            a, b = alternated(S, A[x], B[y], tx, ty, max(self.tol, EXHAUSTED) / 10)
         except VanishedError as error:
             x, y, a, b = self._from_one_pair(field, tx, ty, error)
         A, B = np.zeros_like(A), np.zeros_like(B)
@@ -171,7 +178,7 @@ class Pursuit:
 
 
 def _in_play(A: Array, gradient: Array, threshold: Threshold) -> Array:
-    """Columns in use, those that the threshold would let in, and some more."""
+    """Columns in use, those that the threshold would let in, and some more, in this order."""
     left = row_sizes(gradient)
     used = row_sizes(A) > 0
     left[used] = np.inf
@@ -181,4 +188,4 @@ def _in_play(A: Array, gradient: Array, threshold: Threshold) -> Array:
     else:
         assert threshold.alpha is not None
         wanted = int(np.count_nonzero(left > threshold.alpha)) + spare
-    return np.sort(np.argsort(-left, kind="stable")[:wanted])
+    return np.argsort(-left, kind="stable")[:wanted]

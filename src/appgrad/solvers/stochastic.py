@@ -13,7 +13,7 @@ from ..minibatches import Minibatch
 from ..pairs import held_out
 from ..preconditioners import Preconditioner, damped
 from ..solve import Report
-from ..thresholds import Sparsity, thresholds_of
+from ..thresholds import Sparsity, largest_rows, thresholds_of
 from ..views import Array
 from .appgrad import (
     CALM,
@@ -146,7 +146,10 @@ class Stochastic:
         proved = self.adaptive and len(state.trials) == 1
         trials, events = zip(*(self._moved(trial, batch, M, proved) for trial in state.trials), strict=True)
         if self.adaptive and (state.averaging or len(trials) > 1):
-            trials = tuple(_remembered(trial, batch if state.averaging else None) for trial in trials)
+            trials = tuple(
+                _remembered(trial, batch if state.averaging else None, self.sparsity is not None)
+                for trial in trials
+            )
         state = state._replace(trials=trials)
         p = len(trials[0].phi_t) + len(trials[0].psi_t)
         one = batch.cov.gradient_flops(c) + batch.normaliser.gram_flops(c) + small_flops(p, c) + M.flops(c)
@@ -268,7 +271,9 @@ class Stochastic:
         A, B = trial.means[:2] if averaged else (trial.phi_t, trial.psi_t)
         found = Report(A, B, tcc, flops, False, estimate=True, event=event, judged=state.judged)
         if averaged and self.sparsity is not None:
-            return found._replace(A=_of_most(A, trial.means[2]), B=_of_most(B, trial.means[3]))
+            counts = self.sparsity.n_nonzero or (len(A), len(B))
+            A, B = _of_most(A, trial.means[2], counts[0]), _of_most(B, trial.means[3], counts[1])
+            return found._replace(A=A, B=B)
         return found._replace(grams=trial.mean_grams, rows=trial.mean_rows) if averaged else found
 
 
@@ -277,14 +282,16 @@ def forgotten(trial: Trial) -> Trial:
     return trial._replace(weight=0, means=(), mean_grams=None, mean_rows=0.0)
 
 
-def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
+def _remembered(trial: Trial, batch: Minibatch | None, sparse: bool) -> Trial:
     """The averages with the newest iterate; with a minibatch, the Gram matrices of the average as well.
 
     In the first pass these come from rows that neither the average nor the iterate has seen. They count the
     more the later, for the average settles.
     """
-    new: tuple[Array, ...] = trial.phi_t, trial.psi_t
-    weight, new = trial.weight + 1, (*new, *(1.0 * np.any(A != 0, axis=1) for A in new))
+    weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t)
+    if sparse:
+        # And how many of the iterates have a row.
+        new = (*new, *(1.0 * np.any(A != 0, axis=1) for A in new))
     means = new if weight == 1 else _towards(trial.means, new, 1 / weight)
     if batch is None:
         return trial._replace(weight=weight, means=means)
@@ -299,9 +306,10 @@ def _remembered(trial: Trial, batch: Minibatch | None) -> Trial:
     return trial._replace(weight=weight, means=means, mean_grams=grams, mean_rows=rows)
 
 
-def _of_most(A: Array, share: Array) -> Array:
-    """The rows that at least half of the iterates had."""
-    return np.where(share[:, None] >= 0.5, A, 0.0)
+def _of_most(A: Array, share: Array, count: int) -> Array:
+    """The rows that at least half of the iterates had, no more than so many; or those that most had."""
+    kept = largest_rows(share, count) & (share >= min(0.5, share.max()))
+    return np.where(kept[:, None], A, 0.0)
 
 
 def _towards(means: Any, new: tuple[Array, ...], share: float) -> Any:

@@ -1,0 +1,139 @@
+"""Sparse CCA: planted columns found, against a penalised matrix decomposition; a path of penalties on texts.
+
+python benchmarks/sparse.py --record benchmarks/records/sparse.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from appgrad import CCA, SparseCCA, SparseCCACV, correlations, sparse_path
+from appgrad.datasets import sparse_planted
+from data import folder
+
+# Bounds of the sums of absolute weights that cca_zoo's decomposition is tried with, as shares of the largest.
+BOUNDS = (0.05, 0.08, 0.1, 0.14, 0.2, 0.3)
+
+
+def pmd(X, Y, bound):
+    """Weights of cca_zoo's penalised matrix decomposition."""
+    from cca_zoo.sparse import PMDCCA
+
+    return PMDCCA(1, l1_bound=bound, random_state=0).fit([X, Y]).weights_
+
+
+def quality(weights, p, a=0.6):
+    """F1 of the columns, and the loss against the truth: sine of the angle, and 1 - correlation of scores.
+
+    Means over both sides.
+    """
+    found = []
+    for w, truth in zip(weights, (p.x_weights, p.y_weights), strict=True):
+        w, t = np.ravel(w), truth.ravel()
+        S = a ** np.abs(np.subtract.outer(np.arange(len(t)), np.arange(len(t))))
+        used, true = set(np.flatnonzero(np.abs(w) > 1e-10)), set(np.flatnonzero(t))
+        cosine = abs(w @ t) / np.sqrt((w @ w) * (t @ t))
+        rho = abs(w @ S @ t) / np.sqrt((w @ S @ w) * (t @ S @ t))
+        found.append(
+            (2 * len(used & true) / (len(used) + len(true)), np.sqrt(max(0, 1 - cosine**2)), 1 - rho)
+        )
+    f1, sine, lost = np.mean(found, axis=0)
+    return {"f1": f1, "sine": sine, "lost": lost}
+
+
+def models():
+    """What is compared, by name."""
+    return {
+        "SparseCCA(n_nonzero=10)": SparseCCA(1, n_nonzero=10),
+        "SparseCCA(n_nonzero=10, penalty='l1')": SparseCCA(1, n_nonzero=10, penalty="l1"),
+        "SparseCCA(n_nonzero=10, solver='appgrad')": SparseCCA(1, n_nonzero=10, solver="appgrad"),
+        "SparseCCA(alpha=0.15)": SparseCCA(1, alpha=0.15),
+        "SparseCCACV()": SparseCCACV(),
+    }
+
+
+def planted(rho, seeds):
+    """Means over seeds for every model, and for two ways to choose the bound of cca_zoo's."""
+    rows = {}
+    for seed in seeds:
+        p = sparse_planted(500, 1000, 1000, correlations=[rho], random_state=seed)
+        for name, model in models().items():
+            start = time.perf_counter()
+            model.fit(p.X, p.y)
+            seconds = time.perf_counter() - start
+            found = quality((model.x_weights_, model.y_weights_), p) | {"seconds": seconds}
+            rows.setdefault(name, []).append(found)
+        start = time.perf_counter()
+        X, Y = ((m - m.mean(axis=0)) / m.std(axis=0) for m in (p.X, p.y))
+        scores, losses = [], []
+        for bound in BOUNDS:
+            w = pmd(X[:375], Y[:375], bound)
+            scores.append(abs(correlations(X[375:] @ w[0], Y[375:] @ w[1])[0]))
+            losses.append(quality(pmd(X, Y, bound), p))
+        seconds = (time.perf_counter() - start) / 2
+        rows.setdefault("cca_zoo PMD, bound by held-out rows", []).append(
+            losses[int(np.argmax(scores))] | {"seconds": seconds}
+        )
+        best = min(losses, key=lambda loss: loss["lost"])
+        rows.setdefault("cca_zoo PMD, best bound by the truth", []).append(best | {"seconds": seconds})
+        print(rho, seed, {name: round(found[-1]["f1"], 3) for name, found in rows.items()}, flush=True)
+    return {
+        name: {
+            "f1_min": min(row["f1"] for row in found),
+            **{key: float(np.mean([row[key] for row in found])) for key in found[0]},
+        }
+        for name, found in rows.items()
+    }
+
+
+def texts(ridge=1e-3):
+    """Seconds of a path of twenty penalties, and of one fit by LOBPCG, on bilingual texts."""
+    where = folder() / "bilingual_en_it"
+    X, Y = (sp.load_npz(where / f"X_{language}.npz") for language in ("en", "it"))
+    found = {"ridge": ridge, "rows": X.shape[0], "columns": [X.shape[1], Y.shape[1]]}
+    start = time.perf_counter()
+    CCA(1, solver="lobpcg", ridge=ridge, random_state=0).fit(X, Y)
+    found["lobpcg_seconds"] = time.perf_counter() - start
+    for penalty in ("l0", "l1"):
+        start = time.perf_counter()
+        path = sparse_path(X, Y, 1, penalty=penalty, ridge=ridge, random_state=0)
+        seconds = time.perf_counter() - start
+        found[penalty] = {
+            "seconds": seconds,
+            "ratio": seconds / found["lobpcg_seconds"],
+            "points": len(path),
+            "columns": [list(model.n_nonzero_) for model in path],
+            "passes": sum(model.n_passes_ for model in path),
+        }
+        print(json.dumps({penalty: found[penalty]}), flush=True)
+    return found
+
+
+def main() -> None:
+    """Run both, and print or record them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--only", choices=["planted", "texts"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    record = {"command": "python benchmarks/sparse.py"}
+    if args.record and args.record.exists():
+        record |= json.loads(args.record.read_text())
+    if args.only != "texts":
+        record["planted"] = {str(rho): planted(rho, range(5)) for rho in (0.9, 0.8)}
+    if args.only != "planted":
+        record["texts"] = texts()
+    print(json.dumps(record, indent=1))
+    if args.record:
+        args.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
