@@ -348,6 +348,9 @@ def test_sparse_components(folder, run):
     assert "score" in run("score", "few.cca", "x.npy", "y.npy", cwd=folder)
     penalised = json.loads(run("fit", "x.npy", "y.npy", "--alpha", "0.2", "--json", cwd=folder))
     assert penalised["solver"] == "pursuit"
+    text = run("fit", "x.npy", "y.npy", "--n-nonzero", "1", "--support", "component", cwd=folder)
+    assert "2 + 2 columns have a weight" in text
+    assert "--n-nonzero or --alpha" in run("fit", "x.npy", "y.npy", "--support", "shared", code=2, cwd=folder)
     assert "whole number" in run("fit", "x.npy", "y.npy", "--n-nonzero", "1.5", code=2, cwd=folder)
     assert "two ways" in run("fit", "x.npy", "y.npy", "--n-nonzero", "2", "--alpha", "1", code=1, cwd=folder)
     assert "largest useful" in run("fit", "x.npy", "y.npy", "-k", "1", "--alpha", "1", code=1, cwd=folder)

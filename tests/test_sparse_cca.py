@@ -63,9 +63,6 @@ def test_finds_planted_columns_among_many_correlated_ones(seed):
     model = SparseCCA(1, n_nonzero=10).fit(p.X, p.y)
     assert model.n_nonzero_ == (10, 10)
     assert both_f1(model, p) >= 0.95
-    assert SparseCCA(1, n_nonzero=10, random_state=seed).fit(p.X, p.y).score(p.X, p.y) == pytest.approx(
-        model.score(p.X, p.y)
-    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +95,7 @@ def test_l1_agrees_with_proximal_steps(k, rng):
     p = sparse_planted(200, 30, 25, correlations=[0.9, 0.8][:k], n_active=5, random_state=1)
     X, Y = standardised(p.X), standardised(p.y)
     alpha = (0.1, 0.15)
-    A, B = naive.sparse_cca(X, Y, *first_pairs(Columns(operator(X, Y)), k, (5, 5)), alpha, 20000)
+    A, B = naive.sparse_cca(X, Y, *first_pairs(Columns(operator(X, Y)), k, (5, 5)), alpha, 4000)
     for solver in ("pursuit", "appgrad"):
         model = SparseCCA(k, alpha=alpha, penalty="l1", solver=solver, tol=1e-7, ridge=0.0)
         model = quiet(model, p.X, p.y)
@@ -371,7 +368,7 @@ def test_grid_search_and_pipelines():
     [
         SparseCCA(1, alpha=0.01),
         SparseCCA(1, alpha=0.01, penalty="l1", solver="appgrad"),
-        SparseCCACV(cv=2),
+        SparseCCACV(cv=2, n_nonzeros=[1]),
     ],
 )
 def test_scikit_learn_checks(model):

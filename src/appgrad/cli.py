@@ -119,6 +119,9 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
+    support: Annotated[
+        str | None, typer.Option(help="Sparse components: shared columns, or a component's own.")
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Time for an iterative solver.")] = None,
     passes: Annotated[
         float | None, typer.Option(help="Passes over the rows for an iterative solver.")
@@ -145,6 +148,10 @@ def fit(
         for name, text, kind in (("n_nonzero", n_nonzero, int), ("alpha", alpha, float))
         if text is not None
     }
+    if support is not None:
+        if not sparsity:
+            raise typer.BadParameter("--support is for sparse components: give --n-nonzero or --alpha")
+        sparsity["support"] = support
     model = (SparseCCA if sparsity else CCA)(
         k,
         solver=solver,
