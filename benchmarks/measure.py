@@ -48,5 +48,6 @@ def in_fresh_process(script: str, *args: str) -> Any:
     """What `script args` prints as JSON, in a process with no memory left over from anything else."""
     done = subprocess.run([sys.executable, script, *args], capture_output=True, text=True, check=False)
     if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1]}
+        said = done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"]
+        return {"error": said[-1]}
     return json.loads(done.stdout.splitlines()[-1])

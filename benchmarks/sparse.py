@@ -1,4 +1,4 @@
-"""Sparse CCA: planted columns found, against a penalised matrix decomposition; a path of penalties on texts.
+"""Sparse CCA: planted columns found, against a penalised matrix decomposition; starts; a path on texts.
 
 python benchmarks/sparse.py --record benchmarks/records/sparse.json
 """
@@ -15,7 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from appgrad import CCA, SparseCCA, SparseCCACV, correlations, sparse_path
-from appgrad.datasets import sparse_planted
+from appgrad.columns import Columns
+from appgrad.datasets import Planted, sparse_planted
+from appgrad.solve import Problem
+from appgrad.sparse_batch import sparse_covariance
+from appgrad.starts import first_pairs
+from appgrad.views import ArrayViews
 from data import folder
 
 # Bounds of the sums of absolute weights that cca_zoo's decomposition is tried with, as shares of the largest.
@@ -93,6 +98,71 @@ def planted(rho, seeds):
     }
 
 
+def arranged(kind, seed, rho=0.9, n=500, p=1000, active=10, a=0.6):
+    """The planted problem with other weights: of equal size, of equal sign too, or of neighbours."""
+    rng = np.random.default_rng(seed)
+    S = a ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    weights, views = [], []
+    for _ in range(2):
+        places = np.arange(active) + rng.integers(p - active) if kind == "neighbours" else rng.permutation(p)
+        w = np.zeros((p, 1))
+        w[places[:active], 0] = 1.0 if kind == "equal" else rng.choice([-1.0, 1.0], active)
+        weights.append(w / np.sqrt(w.T @ S @ w))
+        X = rng.standard_normal((n, p))
+        for j in range(1, p):
+            X[:, j] = a * X[:, j - 1] + np.sqrt(1 - a * a) * X[:, j]
+        views.append(X)
+    (X, Y), (w, v) = views, weights
+    scores = rho * (X @ w) + np.sqrt(1 - rho**2) * rng.standard_normal((n, 1))
+    return Planted(X, Y + (scores - Y @ v) @ (S @ v).T, np.array([rho]), w, v)
+
+
+def starts(kinds=("random", "signs", "equal"), seeds=range(100, 106), largest=5000):
+    """Share of starts whose scores are correlated with the truth by more than a half, by kind of weights."""
+    found = {}
+    for kind in kinds:
+        for seed in seeds:
+            p = sparse_planted(random_state=seed) if kind == "random" else arranged(kind, seed)
+            field = Columns(sparse_covariance(ArrayViews(p.X, p.y), Problem(1)))
+            R = np.corrcoef(p.X.T, p.y.T)[:1000, 1000:]
+            few = np.where(np.abs(R) >= np.sort(np.abs(R), axis=None)[-largest], R, 0.0)
+            pairs = {"SVD of Sxy": singular(R), "SVD of its largest entries": singular(few)}
+            pairs["first_pairs"] = first_pairs(field, 1, (10, 10))
+            for name, pair in pairs.items():
+                near = quality(pair, p)["lost"] < 0.5
+                found.setdefault(name, {}).setdefault(kind, []).append(near)
+    return {
+        name: {kind: float(np.mean(near)) for kind, near in of_kind.items()}
+        for name, of_kind in found.items()
+    }
+
+
+def singular(R):
+    """Leading singular vectors."""
+    u, _, vt = sp.linalg.svds(sp.csr_array(R), k=1, v0=np.ones(len(R)))
+    return u, vt.T
+
+
+def placements(kinds=("random", "signs", "neighbours"), seeds=range(100, 105)):
+    """Mean F1 of the columns by kind of weights, for both penalties, numbers given or chosen."""
+    found = {}
+    for kind in kinds:
+        for seed in seeds:
+            p = sparse_planted(random_state=seed) if kind == "random" else arranged(kind, seed)
+            for penalty in ("l0", "l1"):
+                ten = SparseCCA(1, n_nonzero=10, penalty=penalty).fit(p.X, p.y)
+                chosen = SparseCCACV(SparseCCA(1, penalty=penalty)).fit(p.X, p.y)
+                for name, model in (("ten", ten), ("chosen", chosen)):
+                    f1 = quality((model.x_weights_, model.y_weights_), p)["f1"]
+                    found.setdefault(f"{penalty}, {name}", {}).setdefault(kind, []).append(f1)
+        print(
+            kind, {name: np.round(of_kind[kind], 2).tolist() for name, of_kind in found.items()}, flush=True
+        )
+    return {
+        name: {kind: float(np.mean(f1)) for kind, f1 in of_kind.items()} for name, of_kind in found.items()
+    }
+
+
 def texts(ridge=1e-3):
     """Seconds of a path of twenty penalties, and of one fit by LOBPCG, on bilingual texts."""
     where = folder() / "bilingual_en_it"
@@ -117,19 +187,23 @@ def texts(ridge=1e-3):
 
 
 def main() -> None:
-    """Run both, and print or record them."""
+    """Run all or one of them, and print or record what they found."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", type=Path)
-    parser.add_argument("--only", choices=["planted", "texts"])
+    parser.add_argument("--only", choices=["planted", "starts", "placements", "texts"])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     record = {"command": "python benchmarks/sparse.py"}
     if args.record and args.record.exists():
         record |= json.loads(args.record.read_text())
-    if args.only != "texts":
-        record["planted"] = {str(rho): planted(rho, range(5)) for rho in (0.9, 0.8)}
-    if args.only != "planted":
-        record["texts"] = texts()
+    parts = {
+        "planted": lambda: {str(rho): planted(rho, range(5)) for rho in (0.9, 0.8)},
+        "starts": starts,
+        "placements": placements,
+        "texts": texts,
+    }
+    for name in parts if args.only is None else [args.only]:
+        record[name] = parts[name]()
     print(json.dumps(record, indent=1))
     if args.record:
         args.record.write_text(json.dumps(record, indent=1) + "\n")

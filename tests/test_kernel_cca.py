@@ -215,6 +215,13 @@ def test_gram_matrices_that_do_not_fit_are_not_kept(solver, rng, monkeypatch):
     assert_same_scores(free.transform(Xt, Yt), kept.transform(Xt, Yt), 1e-4)
 
 
+def test_the_ridge_of_gram_matrices_is_one_pass_in_the_end(rng):
+    X, Y, *_ = related(rng, n=150)
+    with config_context(working_memory=0.1):
+        model = KernelCCA(2, ridge=0.05, solver="lobpcg", preconditioner="jacobi", random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.n_passes_ - model.history_[-1]["passes"], 1)
+
+
 def test_auto_is_direct_where_gram_matrices_fit(rng):
     X, Y, *_ = related(rng)
     model = KernelCCA(1).fit(X, Y)

@@ -1,5 +1,6 @@
 """SparseCCA: planted supports, against the textbook, paths, choices by held-out rows, and bad input."""
 
+import re
 import warnings
 
 import numpy as np
@@ -16,7 +17,7 @@ from appgrad.covariance import Covariance, units
 from appgrad.datasets import sparse_planted
 from appgrad.moments import moments
 from appgrad.sparse_batch import largest_alpha
-from appgrad.sparse_cca import _chosen
+from appgrad.sparse_paths import _chosen
 from appgrad.starts import first_pairs
 from appgrad.thresholds import Threshold
 from appgrad.views import ArrayViews
@@ -468,6 +469,8 @@ def test_bad_input(rng):
         SparseCCA.from_covariance(10, np.eye(2), np.eye(2), np.eye(2))
     for params, message in (
         ({"rule": "2se"}, "rule must be"),
+        ({"cv": 200}, "holds out 1 of 300 rows at a time"),
+        ({"estimator": CCA(1)}, "estimator must be None or a SparseCCA"),
         ({"alphas": [0.1], "n_nonzeros": [3]}, "two ways"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -545,6 +548,44 @@ def test_components_beyond_the_rank_are_said(rng):
     X, Y = z * np.arange(1, 13), np.hstack([z, rng.standard_normal((100, 5))])
     with pytest.raises(ValueError, match=r"1 components are all there are|rank of the data"):
         quiet(SparseCCA(2, n_nonzero=3, support="component"), X, Y)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"n_nonzero": 5}, {"alpha": 0.1}, {"alpha": 0.05, "penalty": "l1"}, {"n_nonzero": 8, "penalty": "l1"}],
+)
+def test_columns_that_depend_on_each_other_are_not_called_a_penalty(params, rng):
+    z = rng.standard_normal((200, 2))
+    X = z @ rng.standard_normal((2, 30))
+    Y = np.hstack([z + rng.standard_normal((200, 2)), rng.standard_normal((200, 30))])
+    with pytest.raises(ValueError, match="columns of X that are left have fewer than 3 independent scores"):
+        quiet(SparseCCA(3, **params), X, Y)
+    # What is left after two components is correlated with Y, but no third one.
+    with pytest.raises(ValueError, match="X has 2 directions that can be told apart: use at most 2"):
+        quiet(SparseCCA(3, n_nonzero=5, support="component"), X, Y)
+
+
+@pytest.mark.parametrize("solver", ["pursuit", "appgrad"])
+def test_too_few_passes_for_a_start_are_said(solver, rng):
+    X, Y = rng.standard_normal((2, 100, 150))
+    Y[:, 0] += 3 * X[:, 0]
+    model = SparseCCA(1, n_nonzero=3, solver=solver, max_passes=5)
+    with pytest.raises(
+        ValueError, match=r"max_passes=5 is too few .* needs \d+ for its first result"
+    ) as error:
+        model.fit(X, Y)
+    needed = int(re.search(r"needs (\d+)", str(error.value))[1])
+    passes = quiet(model.set_params(max_passes=needed), X, Y).n_passes_
+    assert needed - 5 <= passes <= needed + 3
+
+
+def test_passes_of_a_choice_are_those_of_all_its_fits():
+    p = small()
+    model = SparseCCACV(n_nonzeros=[3, 6], cv=2).fit(p.X, p.y)
+    one = SparseCCA(1, n_nonzero=6).fit(p.X, p.y).n_passes_
+    # Checked, cut into folds of half the rows, fitted to each and to all.
+    assert model.n_passes_ > 1 + 1.9 * one
+    assert model.n_passes_ > model.best_estimator_.n_passes_
 
 
 def test_paths_of_other_solvers_end_where_nothing_is_left():

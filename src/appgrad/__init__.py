@@ -8,7 +8,8 @@ from .kernel_cca import KernelCCA
 from .metrics import correlations, pcc, subspace_distance, tcc
 from .models import load
 from .remarks import OverfitWarning
-from .sparse_cca import SparseCCA, SparseCCACV, sparse_path
+from .sparse_cca import SparseCCA
+from .sparse_paths import SparseCCACV, sparse_path
 from .version import __version__
 
 __all__ = [

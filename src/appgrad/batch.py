@@ -7,7 +7,7 @@ from itertools import repeat
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
-from .linalg import column_dots, whitening
+from .linalg import whitening
 from .moments import moments, second_moments
 from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 from .preconditioners import (
@@ -27,12 +27,12 @@ from .solve import (
     Limits,
     Operator,
     Problem,
-    Products,
     Report,
     Solution,
     Solver,
     attainable,
     canonical,
+    directions,
     require_directions,
     solution,
 )
@@ -40,7 +40,7 @@ from .solvers.als import ALS
 from .solvers.appgrad import AppGrad
 from .solvers.lobpcg import LOBPCG
 from .threads import budget
-from .views import Array, CountedViews, Views, gathered
+from .views import CountedViews, Views, gathered
 
 # Unless asked otherwise.
 ITERATIONS = 1000
@@ -117,23 +117,24 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
 
     def finish(report: Report, stopped: str | None) -> Solution:
         A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
+        # Once: with Gram matrices, it is a pass.
+        ridged = cov.ridged(A, B)
         if report.products is None or _hides_variances(cov):
             plain = cov.products(A, B, ridge=False)
         else:
             xx, xy, yx, yy = report.products
-            ridge_x, ridge_y = cov.ridged(A, B)
-            plain = xx - ridge_x, xy, yx, yy - ridge_y
-        if min(_ranks(cov, A, B, plain)) < k:
+            plain = xx - ridged[0], xy, yx, yy - ridged[1]
+        if min(directions(cov, A, B, plain)) < k:
             # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
             extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
             A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
             A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
-            plain = cov.products(A, B, ridge=False)
+            plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
             # The ridge hides what the data lack.
-            require_directions(k, *_ranks(cov, A, B, plain))
+            require_directions(k, *directions(cov, A, B, plain))
         elif report.correlations is not None:
-            return solution(cov, report.correlations, A, B, plain, norm=norm)
-        return canonical(cov, A, B, k, plain, norm if options.solver == "lobpcg" else None)
+            return solution(cov, report.correlations, A, B, plain, ridged=ridged, norm=norm)
+        return canonical(cov, A, B, k, plain, ridged, norm if options.solver == "lobpcg" else None)
 
     return Setup(solver, repeat(cov), width, finish, limits)
 
@@ -146,6 +147,7 @@ def _preconditioner(
         return Preconditioner()
     if cov.units.kernel is not None:
         flat = level(cov)
+        # A row of both Gram matrices, in a quarter of the budget with what is made of it.
         rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * views.n_samples)))
         if kind == "jacobi":
             return flat
@@ -176,20 +178,6 @@ def _hides_variances(cov: Operator) -> bool:
     return any(
         bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
     )
-
-
-def _ranks(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
-    """How many independent scores the columns of A and B have: variances above the rounding of their sums."""
-    found = []
-    m, u = cov.moments, cov.units
-    variances = m.var_x * u.scale_x**2, m.var_y * u.scale_y**2
-    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
-        size = np.sqrt(column_dots(C, C, var))
-        inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
-        G = (C.T @ SC) * inverse * inverse[:, None]
-        values = np.linalg.eigvalsh((G + G.T) / 2)
-        found.append(int(np.count_nonzero(values > 16 * cov.precision)))
-    return found[0], found[1]
 
 
 def _suffices_single(views: Views, cov: Operator) -> bool:

@@ -130,6 +130,14 @@ class Columns:
             sides.append(side)
         return Matrices(sides[0], Sxy, sides[1])
 
+    @property
+    def passes_of_largest(self) -> int:
+        """Passes that the largest entries take."""
+        if isinstance(self.cov, DenseCovariance):
+            return 0
+        views = self.cov.views
+        return -(-len(self.dy) // _block_width(views, _is_full(views)))
+
     def largest(self, count: int) -> Entries:
         """The largest entries of Sxy, gathered by blocks of columns as memory allows.
 
@@ -174,14 +182,12 @@ class Columns:
 
     def _cross(self) -> Iterator[tuple[slice, Any]]:
         """Blocks of columns of Sxy, sparse where rows are."""
-        cov, p1, p2 = self.cov, len(self.dx), len(self.dy)
+        cov, p2 = self.cov, len(self.dy)
         if isinstance(cov, DenseCovariance):
             yield slice(0, p2), self._less(self.dx * cov.Sxy * self.dy.T, slice(0, p2))
             return
-        entries = cov.views.entries
-        full = entries >= 0.1 * (p1 + p2)
-        bytes_ = 8.0 * p1 * p2 if full else 2 * ENTRY_BYTES * cov.n * (entries / 2) ** 2
-        width = max(1, int(p2 * min(1.0, budget() / 8 / max(bytes_, 1.0))))
+        full = _is_full(cov.views)
+        width = _block_width(cov.views, full)
         for start in range(0, p2, width):
             columns = slice(start, min(start + width, p2))
             yield columns, self._less(self._block(cov, columns, full), columns)
@@ -214,6 +220,18 @@ class Columns:
         return sp.coo_array(
             (C.data - np.einsum("ij,ij->i", x[C.row], y[C.col]), (C.row, C.col)), shape=C.shape
         )
+
+
+def _is_full(views: Views) -> bool:
+    """Whether pairs of columns mostly occur together: Sxy is then gathered dense."""
+    return views.entries >= 0.1 * (views.n_features_x + views.n_features_y)
+
+
+def _block_width(views: Views, full: bool) -> int:
+    """Columns of Sxy that are gathered in a pass."""
+    p1, p2 = views.n_features_x, views.n_features_y
+    bytes_ = 8.0 * p1 * p2 if full else 2 * ENTRY_BYTES * views.n_samples * (views.entries / 2) ** 2
+    return max(1, int(p2 * min(1.0, budget() / 8 / max(bytes_, 1.0))))
 
 
 def _picked(cov: Covariance, x: Array, y: Array) -> Covariance:

@@ -29,11 +29,14 @@ class NothingLeftError(ValueError):
 
 
 class VanishedError(ValueError):
-    """A threshold leaves fewer directions of a view than there are components, from this start."""
+    """A threshold leaves fewer directions of a view than there are components, from this start.
 
-    def __init__(self, view: int, sizes: Array) -> None:
+    `sizes` are those of what its columns are asked for, and so many columns are `left`.
+    """
+
+    def __init__(self, view: int, sizes: Array, left: int) -> None:
         super().__init__(f"nothing is left of {'Xy'[view]}")
-        self.view, self.sizes = view, sizes
+        self.view, self.sizes, self.left = view, sizes, left
 
 
 def require_left(A: Array, B: Array, k: int, sparsity: Sparsity) -> None:
@@ -125,7 +128,7 @@ def _least_squares(S: Array, target: Array) -> Array:
 
 def _whole(A: Array, S: Array, target: Array, view: int) -> Array:
     if np.linalg.matrix_rank(A.T @ S @ A) < A.shape[1]:
-        raise VanishedError(view, row_sizes(target))
+        raise VanishedError(view, row_sizes(target), int(np.count_nonzero(row_sizes(A))))
     return A
 
 

@@ -280,15 +280,17 @@ def canonical(
     B: Array,
     k: int | None = None,
     products: Products | None = None,
+    ridged: tuple[Array, Array] | None = None,
     norm: Preconditioner | None = None,
 ) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
 
-    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge;
-    `norm` is that of residuals, by default that of the covariances' diagonals.
+    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge, and
+    `ridged` those with the ridge alone; `norm` is that of residuals, by default that of the covariances'
+    diagonals.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
-    ridge_x, ridge_y = cov.ridged(A, B)
+    ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
     grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
     wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), cov.precision).W for G in grams)
     found = min(wx.shape[1], wy.shape[1])
@@ -363,13 +365,31 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
-def require_directions(k: int, x: int, y: int) -> None:
+def directions(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+    """How many independent scores the columns of A and B have: variances above the rounding of their sums.
+
+    `plain` are their products without the ridge, which would hide what the data lack.
+    """
+    found = []
+    m, u = cov.moments, cov.units
+    variances = m.var_x * u.scale_x**2, m.var_y * u.scale_y**2
+    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
+        size = np.sqrt(column_dots(C, C, var))
+        inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        G = (C.T @ SC) * inverse * inverse[:, None]
+        values = np.linalg.eigvalsh((G + G.T) / 2)
+        found.append(int(np.count_nonzero(values > 16 * cov.precision)))
+    return found[0], found[1]
+
+
+def require_directions(k: int, x: int, y: int, otherwise: str = "solver='qr'") -> None:
     """Raise unless both views have k directions; how many more there are is not known here."""
     view, found = ("X", x) if x <= y else ("y", y)
     if found < k:
         raise ValueError(
             f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
-            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
+            f"apart: use at most {found}"
+            + (f", or {otherwise}" if found else ", and remove constant columns")
         )
 
 

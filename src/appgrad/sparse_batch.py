@@ -13,10 +13,21 @@ from .moments import moments, second_moments
 from .options import Options, Setup
 from .preconditioners import jacobi, largest
 from .regressions import require_left
-from .solve import Operator, Problem, Products, Report, Solution, Solver, canonical, solution
+from .solve import (
+    Operator,
+    Problem,
+    Products,
+    Report,
+    Solution,
+    Solver,
+    canonical,
+    directions,
+    require_directions,
+    solution,
+)
 from .solvers.appgrad import AppGrad
 from .solvers.pursuit import Pursuit
-from .starts import FEW, first_pairs, start_sizes
+from .starts import FEW, first_pairs, start_passes, start_sizes
 from .threads import budget
 from .thresholds import Sparsity, limited, row_sizes, thresholds_of
 from .views import Array, CountedViews, Views
@@ -29,6 +40,7 @@ def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: n
     """AppGrad with thresholds on all rows, on all columns or on those in play."""
     cov = sparse_covariance(views, problem)
     assert options.sparsity is not None
+    _require_passes(cov, problem.n_components, options)
     solver: Solver
     if options.solver == "pursuit":
         solver = _pursuit(cov, problem.n_components, options, rng)
@@ -101,6 +113,7 @@ def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solut
     A, B = limited(A, B, cov.diagonal(), sparsity)
     require_left(A, B, k, sparsity)
     plain = cov.products(A, B, ridge=False)
+    require_directions(k, *directions(cov, A, B, plain), otherwise="more columns")
     if sparsity.by_component:
         return _one_by_one(cov, A, B, plain)
     return canonical(cov, A, B, k, plain)
@@ -129,6 +142,18 @@ def _appgrad(cov: Operator, k: int, options: Options, rng: np.random.Generator) 
     A, B = first_pairs(field, k, start_sizes(cov, options.sparsity)) if first is None else first
     thresholds = thresholds_of(options.sparsity, cov.diagonal(), M)
     return AppGrad(k, eta, M, 0.0, options.tol, thresholds, (field.dx * A, field.dy * B))
+
+
+def _require_passes(cov: Operator, k: int, options: Options) -> None:
+    """Raise where the passes allowed do not suffice for moments, start, first iteration and its result."""
+    allowed = options.limits.passes
+    # Moments, the length of a step, an iteration and what is made of it.
+    least = 8 + (start_passes(Columns(cov), k) if options.first is None else 0)
+    if allowed is not None and allowed < least and not isinstance(cov, DenseCovariance):
+        raise ValueError(
+            f"max_passes={allowed:g} is too few for solver={options.solver!r}, which needs {least} for its "
+            "first result, most of them to find a start: allow more, or use solver='stochastic'"
+        )
 
 
 def _steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:

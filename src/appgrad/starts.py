@@ -25,11 +25,19 @@ ROUNDING = 1e-9
 def first_pairs(field: Columns, k: int, size: tuple[int, int]) -> tuple[Array, Array]:
     """Sparse pairs to start from, of about `size` columns a side, each without those before it."""
     A, B = np.zeros((len(field.dx), 0)), np.zeros((len(field.dy), 0))
-    for _ in range(k):
+    for i in range(k):
+        if i:
+            field = field.without(A[:, -1:], B[:, -1:])
         a, b = _first_pair(field, size)
         A, B = np.hstack([A, a]), np.hstack([B, b])
-        field = field.without(a, b)
     return A, B
+
+
+def start_passes(field: Columns, k: int) -> int:
+    """Passes that k first pairs take: for each, its entries, the steps of both climbs, and five more."""
+    if isinstance(field.cov, DenseCovariance):
+        return 0
+    return k * (field.passes_of_largest + 4 * POWER_STEPS + 5)
 
 
 def start_sizes(cov: Covariance | DenseCovariance, sparsity: Sparsity) -> tuple[int, int]:

@@ -119,7 +119,8 @@ class Pursuit:
             A, B = tx(A - eta1 * gx, eta1), ty(B - eta2 * gy, eta2)
             for view, C, target in ((0, A, xy @ Ny), (1, B, yx @ Nx)):
                 if np.linalg.matrix_rank(C) < C.shape[1]:
-                    raise self._too_large(VanishedError(view, row_sizes(target)))
+                    left = int(np.count_nonzero(row_sizes(C)))
+                    raise self._too_large(VanishedError(view, row_sizes(target), left))
             return A, B, 0.0
         x, y = np.sort(x), np.sort(y)
         S = field.restricted(x, y)
@@ -144,7 +145,7 @@ class Pursuit:
         try:
             a, b = alternated(S, np.array([[1.0]]), np.array([[np.sign(value)]]), tx, ty, self.tol)
         except VanishedError:
-            raise self._too_large(VanishedError(error.view, np.abs(top.values))) from None
+            raise self._too_large(VanishedError(error.view, np.abs(top.values), 0)) from None
         return x, y, a, b
 
     def _too_large(self, error: VanishedError) -> NothingLeftError:
@@ -153,6 +154,11 @@ class Pursuit:
         sizes = np.sort(error.sizes)[::-1]
         limit = float(sizes[min(k, len(sizes)) - 1])
         view = ("X", "y")[error.view]
+        if error.left >= k:
+            return NothingLeftError(
+                f"the {error.left} columns of {view} that are left have fewer than {k} independent scores: "
+                "use fewer components or more columns; they may depend on each other in the data"
+            )
         if self.sparsity.n_nonzero is not None:
             return NothingLeftError(
                 f"n_nonzero={self.sparsity.n_nonzero} leaves fewer than {k} independent columns of {view}: "

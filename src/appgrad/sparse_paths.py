@@ -1,0 +1,271 @@
+"""A path of sparse models from many columns to few, and the one of them that held-out rows choose."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from .estimators import CCA
+from .moments import moments
+from .regressions import NothingLeftError
+from .remarks import OverfitWarning
+from .sources import as_views
+from .sparse_batch import largest_alpha, sparse_covariance
+from .sparse_cca import SparseCCA
+from .streaming import ndim
+from .views import Array, CountedViews, Views
+from .watch import logger
+
+# Unless asked otherwise.
+POINTS = 20
+# The densest point of a path: this share of the largest penalty, so many columns, or rows for each of them.
+LEAST_ALPHA, MOST_COLUMNS, ROWS_PER_COLUMN = 0.1, 50, 10
+# Two rows are always perfectly correlated.
+FEWEST_ROWS = 3
+
+
+def sparse_path(
+    X: Any,
+    y: Any = None,
+    n_components: int = 2,
+    *,
+    alphas: int | Sequence[Any] = POINTS,
+    n_nonzeros: Sequence[Any] | None = None,
+    **params: Any,
+) -> list[SparseCCA]:
+    """Models for a list of penalties, sparsest first, each started from the one with more columns.
+
+    Parameters
+    ----------
+    X, y : the two views, as for `SparseCCA.fit`
+    n_components : int, default=2
+        Number of canonical pairs.
+    alphas : int or list, default=20
+        Penalties, numbers or pairs; an integer is how many, from the largest that leaves something to a tenth
+        of it.
+    n_nonzeros : list, optional
+        Numbers of columns instead, integers or pairs.
+    **params
+        Other parameters of `SparseCCA`.
+
+    Returns
+    -------
+    list of fitted SparseCCA
+        Sparsest first, those left out of which nothing is left. `n_passes_` of each is its own; penalties
+        that are not given take a few more.
+
+    Examples
+    --------
+    >>> from appgrad import sparse_path
+    >>> from appgrad.datasets import sparse_planted
+    >>> p = sparse_planted(300, 400, 400, random_state=0)
+    >>> models = sparse_path(p.X, p.y, 1, n_nonzeros=[2, 5, 10, 20])
+    >>> [model.n_nonzero_ for model in models]
+    [(2, 2), (5, 5), (10, 10), (20, 20)]
+    """
+    views = as_views(X, y)
+    model = SparseCCA(n_components, **{**params, "warm_start": True})
+    name = "alpha" if n_nonzeros is None else "n_nonzero"
+    grid = _alphas(views, model, alphas) if n_nonzeros is None else _sorted(n_nonzeros, descending=False)
+    return [fitted for _, fitted in _path(views, model, name, grid)][::-1]
+
+
+def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Iterator[tuple[int, SparseCCA]]:
+    """Fits from the densest to the sparsest, which is easier than the other way (docs/decisions/0008).
+
+    With their places in the grid; it ends where nothing is left.
+    """
+    if model.checkpoint is not None:
+        raise ValueError("a checkpoint is of one fit, and a path is many: use checkpoint=None")
+    for i in reversed(range(len(grid))):
+        model.set_params(**{name: grid[i]})
+        try:
+            with warnings.catch_warnings():
+                # Whether correlations say anything is what paths are compared by.
+                warnings.simplefilter("ignore", OverfitWarning)
+                model.fit(views)
+        except NothingLeftError:
+            if i == len(grid) - 1:
+                raise
+            return
+        yield i, copy.copy(model).set_params(warm_start=False)
+
+
+def _alphas(views: Views, model: SparseCCA, alphas: int | Sequence[Any]) -> list[Any]:
+    if not isinstance(alphas, int | np.integer):
+        return _sorted(alphas, descending=True)
+    if alphas < 1:
+        raise ValueError(f"alphas must be a list or a number of at least 1, got {alphas}")
+    problem, _ = model._asked()
+    k = 1 if model.support == "component" else problem.n_components
+    limit = largest_alpha(sparse_covariance(views, problem), k)
+    if limit == 0:
+        raise ValueError("no column of X is correlated with any of y: there is nothing to find")
+    return [float(a) for a in np.geomspace(0.95 * limit, LEAST_ALPHA * limit, alphas)]
+
+
+def _sorted(values: Any, descending: bool) -> list[Any]:
+    """Penalties or numbers of columns, sparsest first."""
+    if not isinstance(values, tuple | list | np.ndarray):
+        raise ValueError(f"expected a list of penalties or of numbers of columns, got {values!r}")
+    if not len(values):
+        raise ValueError("the list of penalties is empty")
+    return sorted(values, key=lambda value: float(np.mean(value)), reverse=descending)
+
+
+class SparseCCACV(CCA):
+    """Sparse CCA with the penalty, or the number of columns, that held-out rows suggest.
+
+    Each fold's path of models is fitted without its rows and scored on them; the model is then fitted to all
+    rows.
+
+    Parameters
+    ----------
+    estimator : SparseCCA, optional
+        The model but for its sparsity; by default one component.
+    alphas : int or list, optional
+        Penalties to choose from, or how many.
+    n_nonzeros : list, optional
+        Numbers of columns to choose from. Without `alphas`, by default some twenty from the number of
+        components to 50, or a tenth of the rows if these are fewer.
+    cv : int or cross-validator, default=5
+        Folds, of consecutive rows unless asked otherwise; more of them where the relation is weak and rows
+        are few.
+    rule : {"1se", "max"}, default="1se"
+        "max" takes the best mean score, "1se" the sparsest model whose folds fall short of those of the best
+        by no more than one standard error of the differences.
+
+    Attributes
+    ----------
+    best_estimator_ : SparseCCA
+        The model with what was chosen, fitted to all rows. Its attributes are those of this one too.
+    grid_ : list
+        What was chosen from, sparsest first.
+    scores_ : ndarray of shape (n_folds, n_points)
+        Mean correlation on held-out rows; 0 where nothing was left.
+    best_index_ : int
+        Where the one that was chosen stands in the grid.
+
+    Examples
+    --------
+    >>> from appgrad import SparseCCACV
+    >>> from appgrad.datasets import sparse_planted
+    >>> p = sparse_planted(500, 200, 200, random_state=0)
+    >>> model = SparseCCACV(n_nonzeros=[2, 5, 10, 20], cv=3).fit(p.X, p.y)
+    >>> model.best_estimator_.n_nonzero_
+    (10, 10)
+    """
+
+    best_estimator_: SparseCCA
+
+    def __init__(
+        self,
+        estimator: SparseCCA | None = None,
+        *,
+        alphas: Any = None,
+        n_nonzeros: Any = None,
+        cv: Any = 5,
+        rule: str = "1se",
+    ) -> None:
+        self.estimator = estimator
+        self.alphas = alphas
+        self.n_nonzeros = n_nonzeros
+        self.cv = cv
+        self.rule = rule
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose by held-out rows, and fit to all."""
+        if self.rule not in ("1se", "max"):
+            raise ValueError(f"rule must be '1se' or 'max', got {self.rule!r}")
+        if self.alphas is not None and self.n_nonzeros is not None:
+            raise ValueError("alphas and n_nonzeros are two ways to say it: give one")
+        if not (self.estimator is None or isinstance(self.estimator, SparseCCA)):
+            raise ValueError(f"estimator must be None or a SparseCCA, got {self.estimator!r}")
+        model = SparseCCA(1) if self.estimator is None else clone(self.estimator)
+        model.set_params(warm_start=True, alpha=None, n_nonzero=None)
+        views, one_dimensional = CountedViews(as_views(X, y)), y is not None and ndim(y) == 1
+        # What is wrong with rows is said of rows, not of folds.
+        moments(views)
+        if self.alphas is None:
+            name, grid = "n_nonzero", self._counts(views, model)
+        else:
+            name, grid = "alpha", _alphas(views, model, self.alphas)
+        splits = list(check_cv(self.cv).split(np.empty((views.n_samples, 1))))
+        fewest = min(len(test) for _, test in splits)
+        if fewest < FEWEST_ROWS:
+            raise ValueError(
+                f"cv={self.cv!r} holds out {fewest} of {views.n_samples} rows at a time, whose correlation "
+                "says nothing: use fewer folds"
+            )
+        scores = np.zeros((len(splits), len(grid)))
+        for row, (train, test) in enumerate(splits):
+            held_out = views.take(test)
+            # Of rows in which there is nothing to find, nothing is found.
+            with suppress(NothingLeftError):
+                for i, fitted in _path(views.take(train), clone(model), name, grid):
+                    scores[row, i] = fitted.score(held_out)
+            if model.verbose:
+                logger.info(
+                    "fold %d of %d: best mean correlation %.3f", row + 1, len(splits), scores[row].max()
+                )
+        best = _chosen(scores, self.rule)
+        # The way there is the path's: from denser ones.
+        fits = dict(_path(views, model, name, grid[best:]))
+        if 0 not in fits:
+            raise ValueError(
+                f"{name}={grid[best]!r} was chosen, but leaves nothing of all rows: use rule='max'"
+            )
+        fitted = fits[0]
+        self.__dict__.update(
+            {key: value for key, value in vars(fitted).items() if key not in fitted.get_params(deep=False)}
+        )
+        self._y_1d = fitted._y_1d = one_dimensional
+        # Those of folds count too.
+        self.n_passes_ = views.passes
+        self._set_names(*views.names)
+        self.best_estimator_, self.grid_, self.scores_, self.best_index_ = fitted, grid, scores, best
+        return self
+
+    @property
+    def n_nonzero_(self) -> tuple[int, int]:
+        """Columns of each view with a weight in any component."""
+        return self.best_estimator_.n_nonzero_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chosen model to one file; `appgrad.load` reads it back as a `SparseCCA`."""
+        check_is_fitted(self, "best_estimator_")
+        self.best_estimator_.save(path)
+
+    from_covariance = SparseCCA.from_covariance
+
+    def _refuses_streams(self) -> str | None:
+        return f"{type(self).__name__} needs all rows at a time: use fit, which also takes files of any size"
+
+    def _counts(self, views: Views, model: SparseCCA) -> list[Any]:
+        if self.n_nonzeros is not None:
+            return _sorted(self.n_nonzeros, descending=False)
+        least = 1 if model.support == "component" else model.n_components
+        columns = views.n_features_x, views.n_features_y
+        most = max(least, min(MOST_COLUMNS, views.n_samples // ROWS_PER_COLUMN, max(columns)))
+        counts = np.unique(np.geomspace(least, most, POINTS).round().astype(int))
+        return [(min(int(c), columns[0]), min(int(c), columns[1])) for c in counts]
+
+
+def _chosen(scores: Array, rule: str) -> int:
+    """The best point of a grid that is sorted, sparsest first."""
+    mean = scores.mean(axis=0)
+    best = int(np.argmax(mean))
+    if rule == "max" or len(scores) < 2:
+        return best
+    behind = scores[:, [best]] - scores
+    error = behind.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return int(np.flatnonzero(behind.mean(axis=0) <= error)[0])
