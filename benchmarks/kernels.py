@@ -49,7 +49,7 @@ def fitted(run, X, Y, k=50):
     if run["model"] == "cca_zoo":
         from cca_zoo.nonparametric import KCCA
 
-        # Nearly the kernel and the ridge that ours takes on these rows.
+        # Nearly the kernel and the ridge that ours takes on 4000 rows.
         return KCCA(k, kernel="rbf", gamma=0.02, shrinkage=0.002).fit([X, Y])
     approximation = run["model"] if run["model"] != "exact" else None
     return KernelCCA(

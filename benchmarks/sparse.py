@@ -9,7 +9,9 @@ import argparse
 import json
 import time
 import warnings
+from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +20,7 @@ from appgrad import CCA, SparseCCA, SparseCCACV, correlations, sparse_path
 from appgrad.columns import Columns
 from appgrad.datasets import Planted, sparse_planted
 from appgrad.solve import Problem
+from appgrad.solvers.pursuit import Pursuit
 from appgrad.sparse_batch import sparse_covariance
 from appgrad.starts import first_pairs
 from appgrad.views import ArrayViews
@@ -143,24 +146,40 @@ def singular(R):
     return u, vt.T
 
 
-def placements(kinds=("random", "signs", "neighbours"), seeds=range(100, 105)):
-    """Mean F1 of the columns by kind of weights, for both penalties, numbers given or chosen."""
+class Direct(Pursuit):
+    """The solver without numbers of columns that fall to the one asked for."""
+
+    def _ahead(self, cov):
+        return ()
+
+
+def placements(kinds=("random", "signs", "neighbours"), correlations=(0.9, 0.8), seeds=range(100, 105)):
+    """Mean F1 of the columns by kind of weights and correlation, for both penalties.
+
+    Numbers of columns are given or, for the first correlation, chosen by held-out rows.
+    """
     found = {}
     for kind in kinds:
-        for seed in seeds:
-            p = sparse_planted(random_state=seed) if kind == "random" else arranged(kind, seed)
-            for penalty in ("l0", "l1"):
-                ten = SparseCCA(1, n_nonzero=10, penalty=penalty).fit(p.X, p.y)
-                chosen = SparseCCACV(SparseCCA(1, penalty=penalty)).fit(p.X, p.y)
-                for name, model in (("ten", ten), ("chosen", chosen)):
-                    f1 = quality((model.x_weights_, model.y_weights_), p)["f1"]
-                    found.setdefault(f"{penalty}, {name}", {}).setdefault(kind, []).append(f1)
+        for rho, seed in product(correlations, seeds):
+            random = kind == "random"
+            p = sparse_planted(correlations=[rho], random_state=seed) if random else arranged(kind, seed, rho)
+            models = {"l0, ten": SparseCCA(1, n_nonzero=10)}
+            models["l1, ten"] = SparseCCA(1, n_nonzero=10, penalty="l1")
+            if rho == correlations[0]:
+                models["l0, chosen"] = SparseCCACV()
+                models["l1, chosen"] = SparseCCACV(SparseCCA(1, penalty="l1"))
+            with mock.patch("appgrad.sparse_batch.Pursuit", Direct):
+                fitted = {"l0, ten, directly": SparseCCA(1, n_nonzero=10).fit(p.X, p.y)}
+            fitted |= {name: model.fit(p.X, p.y) for name, model in models.items()}
+            for name, model in fitted.items():
+                f1 = quality((model.x_weights_, model.y_weights_), p)["f1"]
+                found.setdefault(name, {}).setdefault(f"{kind}, {rho}", []).append(f1)
         print(
-            kind, {name: np.round(of_kind[kind], 2).tolist() for name, of_kind in found.items()}, flush=True
+            kind,
+            {name: {key: np.mean(f1) for key, f1 in of.items()} for name, of in found.items()},
+            flush=True,
         )
-    return {
-        name: {kind: float(np.mean(f1)) for kind, f1 in of_kind.items()} for name, of_kind in found.items()
-    }
+    return {name: {key: float(np.mean(f1)) for key, f1 in of.items()} for name, of in found.items()}
 
 
 def texts(ridge=1e-3):

@@ -6,8 +6,16 @@ import pytest
 
 # Hypothesis keeps examples of failures; timing on shared machines is no property of the code.
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from appgrad.datasets import planted
+
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    # Workers share the cores: threads of BLAS beyond them spin, and tests take three times as long.
+    share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    threadpool_limits(share)
+    # Processes that tests start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(share))
 
 settings.register_profile("house", deadline=None, max_examples=30, derandomize=True)
 settings.load_profile("house")

@@ -51,10 +51,10 @@ def small_blocks(views, rows=37):
 
 BACKENDS = {
     "dense": lambda X, Y, folder: ArrayViews(X, Y),
-    "blocks": lambda X, Y, folder: small_blocks(ArrayViews(X, Y)),
+    "blocks": lambda X, Y, folder: small_blocks(ArrayViews(X, Y, threads=2)),
     "one thread": lambda X, Y, folder: small_blocks(ArrayViews(X, Y, threads=1)),
     "fortran": lambda X, Y, folder: small_blocks(ArrayViews(np.asfortranarray(X), np.asfortranarray(Y))),
-    "csr": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), sp.csr_array(Y))),
+    "csr": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), sp.csr_array(Y), threads=2)),
     "mixed": lambda X, Y, folder: small_blocks(ArrayViews(sp.csr_array(X), Y)),
     "memmap": lambda X, Y, folder: small_blocks(StoredViews(memmap(X, folder, "x"), memmap(Y, folder, "y"))),
     "rows": lambda X, Y, folder: small_blocks(

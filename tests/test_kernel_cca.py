@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 import naive
@@ -166,7 +167,7 @@ def test_the_default_ridge_keeps_noise_low(p, n, rng):
 
 
 def test_without_a_ridge_noise_is_said(rng):
-    with pytest.warns(OverfitWarning):
+    with pytest.warns(OverfitWarning, match=r"functions with 60 and 60 weights fit 60 rows.*larger ridge"):
         free = KernelCCA(1, gamma=1.0, ridge=1e-9).fit(
             rng.standard_normal((60, 20)), rng.standard_normal((60, 20))
         )
@@ -526,6 +527,16 @@ def test_precomputed_matrices_that_are_no_kernels(rng):
         KernelCCA(1, kernel=("rbf", "precomputed")).fit(Y, K + K.T)
 
 
+def test_all_of_a_precomputed_matrix_is_looked_at(rng, monkeypatch):
+    monkeypatch.setattr(kernel_maps, "SAMPLE", 5)
+    X = rng.standard_normal((30, 40))
+    K = X @ X.T
+    # Two rows, which a sample misses, are further apart than any in a space with inner products.
+    K[28, 29] = K[29, 28] = -2 * K.max()
+    with pytest.raises(ValueError, match="kernel of X is not positive semidefinite: it has negative"):
+        KernelCCA(1, kernel=("precomputed", "rbf"), random_state=0).fit(K, X)
+
+
 def test_bad_rows_are_named(rng):
     X, Y, *_ = related(rng)
     model = KernelCCA(1).fit(X, Y)
@@ -581,6 +592,19 @@ def test_streams_of_other_landmarks_have_no_sum(rng):
     with pytest.raises(ValueError, match="other landmarks"):
         model.merge(other)
     assert model.merge(same).n_samples_ == 400
+    with pytest.raises(ValueError, match="other landmarks"):
+        KernelCCA(1, approximation="nystroem").merge(KernelCCA(1, approximation="nystroem"))
+
+
+def test_streams_with_the_same_kernel_function_have_a_sum(rng):
+    X, Y, *_ = related(rng, n=400)
+    model, other = (
+        KernelCCA(1, kernel=rbf_kernel, approximation="nystroem", n_landmarks=20, random_state=0).partial_fit(
+            X[:200], Y[:200]
+        )
+        for _ in range(2)
+    )
+    assert model.merge(other).n_samples_ == 400
 
 
 def test_a_stream_by_steps_has_the_ridge_it_says(rng):
@@ -601,6 +625,14 @@ def test_kernels_of_single_precision_and_far_from_zero_are_kernels(rng):
     X, Y = rng.standard_normal((200, 3)), rng.standard_normal((200, 3))
     KernelCCA(1, kernel="precomputed").fit((X @ X.T).astype(np.float32), (Y @ Y.T).astype(np.float32))
     quiet(KernelCCA(1, gamma=1e-8), X, Y)
+    X, Y = rng.standard_normal((2, 800, 4)).astype(np.float32)
+    rough = KernelCCA(1, kernel=lambda a, b: rbf_kernel(a, b, 0.1), random_state=0)
+    exact, close = (
+        quiet(clone(rough).set_params(approximation=a, n_landmarks=300), X, X**2 + Y)
+        for a in (None, "nystroem")
+    )
+    np.testing.assert_allclose(close.canonical_correlations_, exact.canonical_correlations_, atol=0.02)
+    X, Y = rng.standard_normal((2, 200, 3))
     quiet(KernelCCA(1, kernel="poly"), X + 1e5, Y)
 
 

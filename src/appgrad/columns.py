@@ -17,9 +17,9 @@ from .preconditioners import jacobi
 from .threads import budget
 from .views import ENTRY_BYTES, Array, BaseViews, Block, Part, Views
 
-# Means over standard deviations from which on columns of sparse rows are common: a share of a hundredth. Of
-# more than so many, the most common.
-COMMON, MOST_COMMON = 0.1, 1000
+# Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
+# one where they would be more than so many.
+EXCLUSIVE, MOST_EXCLUSIVE = 0.01, 1_000_000
 
 
 class ColumnViews(BaseViews):
@@ -141,8 +141,8 @@ class Columns:
     def largest(self, count: int) -> Entries:
         """The largest entries of Sxy, gathered by blocks of columns as memory allows.
 
-        Of sparse rows, pairs of columns that are never both present are looked at where both are common, and
-        count as uncorrelated elsewhere, which they nearly are.
+        Of sparse rows, pairs of columns that are never both present are looked at where that makes them
+        correlated, and count as uncorrelated elsewhere.
         """
         found: list[Entries] = []
         level = 0.0
@@ -166,15 +166,19 @@ class Columns:
         return Entries(*(part[order] for part in last))
 
     def _with_exclusive(self, C: Any, columns: slice) -> list[Array]:
-        """Rows, columns and values of stored entries, and of common columns that are never both present."""
+        """Rows, columns and values of stored entries, and of columns that are never both present.
+
+        The latter have a covariance of minus the product of their means.
+        """
         cov, u = self.cov, self.cov.units
         assert isinstance(cov, Covariance)
         mx = (u.mean_x - cov.shift_x) * u.scale_x * self.dx.ravel()
         my = ((u.mean_y - cov.shift_y) * u.scale_y * self.dy.ravel())[columns]
-        x, y = (np.argsort(-np.abs(m), kind="stable")[:MOST_COMMON] for m in (mx, my))
-        x, y = (c[np.abs(m[c]) > COMMON] for c, m in ((x, mx), (y, my)))
-        i, j = np.nonzero(C[x][:, y].toarray() == 0)
-        i, j = x[i], y[j]
+        i, j = _largest_products(mx, my)
+        # By what is stored: two columns that are both present may be uncorrelated.
+        stored = sp.csr_array((np.ones(C.nnz), C.indices, C.indptr), shape=C.shape)[i, j]
+        exclusive = np.ravel(stored.toarray() if sp.issparse(stored) else stored) == 0
+        i, j = i[exclusive], j[exclusive]
         extra = self._less(sp.coo_array((-mx[i] * my[j], (i, j)), shape=C.shape), columns)
         C = C.tocoo()
         pairs = ((C.row, i), (C.col, j), (C.data, extra.data))
@@ -220,6 +224,20 @@ class Columns:
         return sp.coo_array(
             (C.data - np.einsum("ij,ij->i", x[C.row], y[C.col]), (C.row, C.col)), shape=C.shape
         )
+
+
+def _largest_products(x: Array, y: Array) -> tuple[Array, Array]:
+    """Pairs i, j with a product x_i y_j above `EXCLUSIVE`, or about as many of the largest as may be."""
+    i, j = np.argsort(-np.abs(x), kind="stable"), np.argsort(-np.abs(y), kind="stable")
+    sizes, level, counts = -np.abs(y[j]), EXCLUSIVE, np.zeros(len(x), dtype=int)
+    while True:
+        with np.errstate(divide="ignore"):
+            counts = np.searchsorted(sizes, -level / np.abs(x[i]))
+        if counts.sum() <= MOST_EXCLUSIVE:
+            break
+        level *= 1.5
+    first = np.cumsum(counts) - counts
+    return np.repeat(i, counts), j[np.arange(counts.sum()) - np.repeat(first, counts)]
 
 
 def _is_full(views: Views) -> bool:

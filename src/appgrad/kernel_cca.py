@@ -16,9 +16,9 @@ from .covariance import KernelRidge
 from .kernel_maps import Asked, Fitted, default_ridge, features, grams
 from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
 from .options import Options
-from .packing import packed, unpacked
+from .packing import packed, same_parts, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import warn_if_memorised
+from .remarks import warn_if_memorised, warn_if_trivial
 from .solve import Problem, Progress, Solution
 from .streaming import FITTED
 from .threads import budget
@@ -37,7 +37,7 @@ class KernelCCA(BaseCCA, BaseEstimator):
     """Canonical correlation analysis in the feature spaces of kernels.
 
     Finds functions f_i of the rows of X and g_i of the rows of y such that f_i(x) and g_i(y) have unit
-    variance, are uncorrelated between components, and have the largest possible correlations.
+    variance, are uncorrelated between components up to the ridge, and have the largest possible correlations.
 
     Parameters
     ----------
@@ -256,17 +256,17 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
     def merge(self, other: Any) -> Self:
         """Add the rows that another model with the same landmarks or frequencies has seen."""
         ours, theirs = (model.__dict__.get("_maps") for model in (self, other))
-        if ours is not None and theirs is not None and packed(ours)[0] == packed(theirs)[0]:
-            arrays = zip(*(packed(maps)[1].values() for maps in (ours, theirs)), strict=True)
-            if all(np.array_equal(a, b) for a, b in arrays):
-                return super().merge(other)
+        if ours is not None and same_parts(ours, theirs):
+            return super().merge(other)
         raise ValueError(
             "features of other landmarks or frequencies cannot be added: begin both models from one that is "
             "saved after its first batch"
         )
 
     def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
-        super()._warn(n, p1, p2, solution)
+        warn_if_trivial(
+            n, p1, p2, solution, f"functions with {p1} and {p2} weights fit {n} rows", "Use a larger ridge"
+        )
         warn_if_memorised(solution)
 
     def _facts(self, found: Fitted, problem: Problem, n: int) -> dict[str, Any]:

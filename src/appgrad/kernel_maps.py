@@ -84,8 +84,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
         there = shifted(m, shift)
-        # Values in single precision are no better than that.
-        rounding = float(np.finfo(np.float32).eps) if views.dtype == np.float32 else EPS
+        rounding = _rounding(views)
         if one.name == "precomputed":
             # The training rows are not known, nor needed.
             there = np.zeros((n, 0))
@@ -142,10 +141,10 @@ def features(
         shown = there[: max(SAMPLE, count)]
         K = kernel(shown, shown)
         require_symmetric(K, label)
-        variances.append(_variances(K, center, label))
+        variances.append(_variances(K, center, label, _rounding(views)))
         gammas.append(kernel.gamma if one.has_gamma else None)
         if approximation == "nystroem":
-            maps.append(_nystroem(kernel, there[:count], shift, label))
+            maps.append(_nystroem(kernel, there[:count], shift, label, _rounding(views)))
         else:
             maps.append(_fourier(kernel.gamma, m.shape[1], count, shift, rng))
     found = MappedViews(views, *maps)
@@ -208,11 +207,13 @@ def require_symmetric(K: Array, label: str) -> None:
         )
 
 
-def _nystroem(kernel: Kernel, rows: Matrix, shift: Array, label: str) -> Nystroem:
+def _nystroem(kernel: Kernel, rows: Matrix, shift: Array, label: str, rounding: float) -> Nystroem:
     K = kernel(rows, rows)
     E, V = np.linalg.eigh((K + K.T) / 2)
-    _require_not_negative(E, label, 0.0)
-    keep = len(E) * EPS * E[-1] < E
+    noise = len(K) * rounding * float(np.abs(K).max())
+    _require_not_negative(E, label, noise)
+    # Only the values of a function of the user's own can be as rough as its rows.
+    keep = (noise if kernel.function is not None else len(E) * EPS * E[-1]) < E
     return Nystroem(kernel, rows, shift, V[:, keep] / np.sqrt(E[keep]))
 
 
@@ -222,7 +223,12 @@ def _fourier(gamma: float, columns: int, count: int, shift: Array, rng: np.rando
     return Fourier(frequencies, shift)
 
 
-def _variances(K: Array, center: bool, label: str, rounding: float = EPS) -> Array:
+def _rounding(views: Views) -> float:
+    """The relative error of kernel values: in single precision they are no better than that."""
+    return float(np.finfo(np.float32).eps) if views.dtype == np.float32 else EPS
+
+
+def _variances(K: Array, center: bool, label: str, rounding: float) -> Array:
     """Eigenvalues of a Gram matrix over its rows, largest first."""
     E = np.linalg.eigvalsh(_centred(K) if center else (K + K.T) / 2)
     _require_not_negative(E, label, len(K) * rounding * float(np.abs(K).max()))

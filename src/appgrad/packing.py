@@ -91,6 +91,18 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
     return cls(*parts)
 
 
+def same_parts(a: Any, b: Any) -> bool:
+    """Whether two trees of tuples are equal, arrays by their values."""
+    if isinstance(a, tuple):
+        pairs = type(a) is type(b) and len(a) == len(b)
+        return pairs and all(map(same_parts, a, b))
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and np.array_equal(a, b)
+    if sp.issparse(a):
+        return bool(sp.issparse(b) and a.shape == b.shape and (a != b).nnz == 0)
+    return bool(a == b)
+
+
 def plain_generator(rng: np.random.Generator) -> Any:
     """The state of a generator as JSON holds it."""
 

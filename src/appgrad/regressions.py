@@ -11,9 +11,6 @@ from .linalg import inverse_root, whitening
 from .thresholds import Sparsity, Threshold, row_sizes
 from .views import Array
 
-# The step of hard thresholding where columns compete: one outside comes in for half of what is left of its
-# correlation (docs/decisions/0008).
-HALF = 0.5
 # Hard thresholding settles in a few steps, soft thresholding in some tens: more where columns are collinear.
 HARD_STEPS, SOFT_STEPS = 3, 200
 # Rounds of one side after the other, each regression begun where the last one ended.
@@ -87,9 +84,8 @@ def regressed(S: Array, target: Array, A: Array, threshold: Threshold, length: f
     2011); with "l1" and a penalty, momentum (Beck & Teboulle 2009) that restarts (O'Donoghue & Candes 2015).
     """
     if threshold.penalty == "l0":
-        eta = 1.0 if threshold.n_nonzero is None else HALF
         for _ in range(HARD_STEPS):
-            found = threshold(A + eta * (target - S @ A), eta)
+            found = threshold(A + (target - S @ A), 1.0)
             kept = row_sizes(found) > 0
             if not np.any(kept):
                 return found

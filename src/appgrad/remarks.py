@@ -132,14 +132,16 @@ def warn_if_memorised(solution: Solution) -> None:
         )
 
 
-def warn_if_trivial(n: int, p1: int, p2: int, solution: Solution) -> None:
+def warn_if_trivial(
+    n: int, p1: int, p2: int, solution: Solution, because: str | None = None, advice: str = "Set a ridge"
+) -> None:
     """Warn of correlations that any data of this shape would have."""
     p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
     if p >= n and sum(ranks) >= n and solution.correlations[0] > 0.99:
         warnings.warn(
-            f"correlations are close to 1 because there are {p} columns for {n} rows, not because the "
-            "views are related: any data would do. Set a ridge, and judge by held-out rows (score)",
+            f"correlations are close to 1 because {because or f'there are {p} columns for {n} rows'}, not "
+            f"because the views are related: any data would do. {advice}, and judge by held-out rows (score)",
             OverfitWarning,
             stacklevel=3,
         )

@@ -382,14 +382,13 @@ def directions(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int,
     return found[0], found[1]
 
 
-def require_directions(k: int, x: int, y: int, otherwise: str = "solver='qr'") -> None:
+def require_directions(k: int, x: int, y: int) -> None:
     """Raise unless both views have k directions; how many more there are is not known here."""
     view, found = ("X", x) if x <= y else ("y", y)
     if found < k:
         raise ValueError(
             f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
-            f"apart: use at most {found}"
-            + (f", or {otherwise}" if found else ", and remove constant columns")
+            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
         )
 
 

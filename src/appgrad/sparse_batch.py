@@ -12,7 +12,7 @@ from .linalg import column_dots, inverse_root
 from .moments import moments, second_moments
 from .options import Options, Setup
 from .preconditioners import jacobi, largest
-from .regressions import require_left
+from .regressions import NothingLeftError, require_left
 from .solve import (
     Operator,
     Problem,
@@ -22,7 +22,6 @@ from .solve import (
     Solver,
     canonical,
     directions,
-    require_directions,
     solution,
 )
 from .solvers.appgrad import AppGrad
@@ -113,10 +112,20 @@ def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solut
     A, B = limited(A, B, cov.diagonal(), sparsity)
     require_left(A, B, k, sparsity)
     plain = cov.products(A, B, ridge=False)
-    require_directions(k, *directions(cov, A, B, plain), otherwise="more columns")
+    _require_apart(k, directions(cov, A, B, plain), sparsity)
     if sparsity.by_component:
         return _one_by_one(cov, A, B, plain)
     return canonical(cov, A, B, k, plain)
+
+
+def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:
+    """Raise where the scores of components depend on each other: several may have taken the same columns."""
+    view, count = ("X", found[0]) if found[0] <= found[1] else ("y", found[1])
+    if count < k:
+        raise NothingLeftError(
+            f"{view} has {count} independent scores for {k} components: use fewer components"
+            + (", or more columns" if sparsity.n_nonzero is not None else ", or a smaller penalty")
+        )
 
 
 def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
@@ -152,7 +161,7 @@ def _require_passes(cov: Operator, k: int, options: Options) -> None:
     if allowed is not None and allowed < least and not isinstance(cov, DenseCovariance):
         raise ValueError(
             f"max_passes={allowed:g} is too few for solver={options.solver!r}, which needs {least} for its "
-            "first result, most of them to find a start: allow more, or use solver='stochastic'"
+            "first result, most of them to find a start: allow more"
         )
 
 

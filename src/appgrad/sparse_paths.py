@@ -38,20 +38,22 @@ def sparse_path(
     y: Any = None,
     n_components: int = 2,
     *,
-    alphas: int | Sequence[Any] = POINTS,
+    alphas: int | Sequence[Any] | None = None,
     n_nonzeros: Sequence[Any] | None = None,
     **params: Any,
 ) -> list[SparseCCA]:
     """Models for a list of penalties, sparsest first, each started from the one with more columns.
+
+    Components with columns of their own (support="component") start anew.
 
     Parameters
     ----------
     X, y : the two views, as for `SparseCCA.fit`
     n_components : int, default=2
         Number of canonical pairs.
-    alphas : int or list, default=20
+    alphas : int or list, optional
         Penalties, numbers or pairs; an integer is how many, from the largest that leaves something to a tenth
-        of it.
+        of it. By default twenty.
     n_nonzeros : list, optional
         Numbers of columns instead, integers or pairs.
     **params
@@ -72,10 +74,17 @@ def sparse_path(
     >>> [model.n_nonzero_ for model in models]
     [(2, 2), (5, 5), (10, 10), (20, 20)]
     """
+    given = [name for name in ("alpha", "n_nonzero", "warm_start") if name in params]
+    if given:
+        raise ValueError(f"{given[0]} is what changes along a path: use alphas or n_nonzeros")
+    if alphas is not None and n_nonzeros is not None:
+        raise ValueError("alphas and n_nonzeros are two ways to say it: give one")
     views = as_views(X, y)
-    model = SparseCCA(n_components, **{**params, "warm_start": True})
-    name = "alpha" if n_nonzeros is None else "n_nonzero"
-    grid = _alphas(views, model, alphas) if n_nonzeros is None else _sorted(n_nonzeros, descending=False)
+    model = SparseCCA(n_components, **params, warm_start=True)
+    if n_nonzeros is None:
+        name, grid = "alpha", _alphas(views, model, POINTS if alphas is None else alphas)
+    else:
+        name, grid = "n_nonzero", _sorted(n_nonzeros, descending=False)
     return [fitted for _, fitted in _path(views, model, name, grid)][::-1]
 
 

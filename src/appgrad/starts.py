@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import svds
 
-from .columns import Columns, Entries, Matrices
+from .columns import Columns, Matrices
 from .covariance import Covariance, DenseCovariance
 from .regressions import NothingLeftError, VanishedError, alternated
 from .threads import blas_limit, budget
@@ -58,8 +56,7 @@ def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
     nothing_x, nothing_y = np.zeros((p1, 0)), np.zeros((p2, 0))
     A, B = _climbed(field, nothing_x, _units(entries.columns, p2, tried))
     C, D = _climbed(field, _units(entries.rows, p1, tried), nothing_y)
-    E, F = _leading(entries, p1, p2)
-    A, B = np.hstack([A, C, E]), np.hstack([B, D, F])
+    A, B = np.hstack([A, C]), np.hstack([B, D])
     xx, xy, _, yy = field.products(A, B)
     (A, sx), (B, sy) = _unit(A, xx), _unit(B, yy)
     rho = np.einsum("ij,ij->j", A, xy) * sy
@@ -105,16 +102,6 @@ def _unit(A: Array, SA: Array) -> tuple[Array, Array]:
     variances = np.einsum("ij,ij->j", A, SA)
     scale = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
     return A * scale, scale
-
-
-def _leading(entries: Entries, p1: int, p2: int) -> tuple[Array, Array]:
-    """The leading singular vectors of the largest entries alone."""
-    C = sp.csr_array((entries.values, (entries.rows, entries.columns)), shape=(p1, p2))
-    if min(p1, p2) < 3:
-        u, _, vt = np.linalg.svd(C.toarray(), full_matrices=False)
-        return _sparse_columns(u[:, :1]), _sparse_columns(vt[:1].T)
-    u, _, vt = svds(C, k=1, v0=np.ones(min(p1, p2)))
-    return _sparse_columns(u), _sparse_columns(vt.T)
 
 
 def _distinct(rho: Array, G: Array) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from .appgrad import gradients, small_flops
 
 # Columns beyond those in use that are looked at, those with most of their correlation left.
 SPARE = 50
+# Penalties that are tried, each this much smaller than the one before, to say which would do.
+TRIES, LESS = 24, 0.93
 # A change of the weights that is nothing but rounding.
 EXHAUSTED = 1e-8
 
@@ -120,13 +123,16 @@ class Pursuit:
             for view, C, target in ((0, A, xy @ Ny), (1, B, yx @ Nx)):
                 if np.linalg.matrix_rank(C) < C.shape[1]:
                     left = int(np.count_nonzero(row_sizes(C)))
-                    raise self._too_large(VanishedError(view, row_sizes(target), left))
+                    raise self._too_large(VanishedError(view, row_sizes(target), left), None)
             return A, B, 0.0
         x, y = np.sort(x), np.sort(y)
         S = field.restricted(x, y)
         try:
             a, b = alternated(S, A[x], B[y], tx, ty, max(self.tol, EXHAUSTED) / 10)
         except VanishedError as error:
+            if self._at_a_time > 1:
+                useful = self._useful(field, A, B, gx, gy, error)
+                raise self._too_large(error, useful) from None
             x, y, a, b = self._from_one_pair(field, tx, ty, error)
         A, B = np.zeros_like(A), np.zeros_like(B)
         A[x], B[y] = a, b
@@ -137,22 +143,48 @@ class Pursuit:
         self, field: Columns, tx: Threshold, ty: Threshold, error: VanishedError
     ) -> tuple[Array, Array, Array, Array]:
         """The most correlated pair of columns alone, which outlasts all others as alpha grows."""
-        top = field.largest(1) if self._at_a_time == 1 else None
-        if top is None or not len(top.values):
-            raise self._too_large(error) from None
+        top = field.largest(1)
+        if not len(top.values):
+            raise self._too_large(error, float(error.sizes.max())) from None
         x, y, value = top.rows, top.columns, float(top.values[0])
         S = field.restricted(x, y)
         try:
             a, b = alternated(S, np.array([[1.0]]), np.array([[np.sign(value)]]), tx, ty, self.tol)
         except VanishedError:
-            raise self._too_large(VanishedError(error.view, np.abs(top.values), 0)) from None
+            raise self._too_large(error, abs(value)) from None
         return x, y, a, b
 
-    def _too_large(self, error: VanishedError) -> NothingLeftError:
+    def _useful(
+        self, field: Columns, A: Array, B: Array, gx: Array, gy: Array, error: VanishedError
+    ) -> float | None:
+        """A penalty of the view that vanished that leaves k directions, the other's in proportion."""
+        alpha, k = self.sparsity.alpha, self.n_components
+        if alpha is None or not alpha[error.view] > 0 or error.left >= k:
+            return None
+        factor = float(np.sort(error.sizes)[-k]) / alpha[error.view]
+        thresholds = [threshold_of(self.sparsity, view) for view in (0, 1)]
+
+        def at(factor: float) -> tuple[Threshold, Threshold]:
+            x, y = (t._replace(alpha=factor * a) for t, a in zip(thresholds, alpha, strict=True))
+            return x, y
+
+        least = LESS**TRIES
+        x, y = (
+            np.sort(_in_play(C, g, t)[: self.most])
+            for C, g, t in zip((A, B), (gx, gy), at(least * factor), strict=True)
+        )
+        S = field.restricted(x, y)
+        for _ in range(TRIES):
+            factor *= LESS
+            with suppress(VanishedError):
+                tx, ty = at(factor)
+                alternated(S, A[x], B[y], tx, ty, self.tol)
+                return factor * alpha[error.view]
+        return None
+
+    def _too_large(self, error: VanishedError, useful: float | None) -> NothingLeftError:
         """An error that says which penalty would leave something."""
         k = self._at_a_time
-        sizes = np.sort(error.sizes)[::-1]
-        limit = float(sizes[min(k, len(sizes)) - 1])
         view = ("X", "y")[error.view]
         if error.left >= k:
             return NothingLeftError(
@@ -167,9 +199,8 @@ class Pursuit:
         assert self.sparsity.alpha is not None
         found = self.sparsity.alpha[error.view]
         left = "no column" if k == 1 else f"fewer than {k} independent columns"
-        return NothingLeftError(
-            f"alpha={found:g} leaves {left} of {view}: the largest useful value is about {limit:.3g}"
-        )
+        most = "use less" if useful is None else f"the largest useful value is about {useful:.3g}"
+        return NothingLeftError(f"alpha={found:g} leaves {left} of {view}: {most}")
 
     def _reported(self, state: State, field: Columns, flops: float) -> tuple[State, Report]:
         A, B, (xx, xy, _, yy) = state.A, state.B, state.products
