@@ -167,11 +167,24 @@ def test_the_default_ridge_keeps_noise_low(p, n, rng):
 
 
 def test_without_a_ridge_noise_is_said(rng):
-    with pytest.warns(OverfitWarning, match=r"functions with 60 and 60 weights fit 60 rows.*larger ridge"):
+    with pytest.warns(OverfitWarning, match=r"have 58 and 58 dimensions for 60 rows.*larger ridge"):
         free = KernelCCA(1, gamma=1.0, ridge=1e-9).fit(
             rng.standard_normal((60, 20)), rng.standard_normal((60, 20))
         )
     assert free.canonical_correlations_[0] > 0.99
+
+
+def test_functions_of_too_many_dimensions_are_said(rng):
+    x = rng.uniform(-2, 2, (300, 2))
+    y = np.column_stack([x[:, 0] ** 2 - x[:, 1], rng.standard_normal(300)])
+    with pytest.warns(OverfitWarning, match="dimensions for 300 rows"):
+        KernelCCA(1, ridge=0).fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelCCA(1).fit(x, y)
+    features = KernelCCA(1, ridge=1e-12, solver="lobpcg", random_state=0)
+    with pytest.warns(OverfitWarning, match=r"functions with 60 and 60 weights fit 60 rows.*larger ridge"):
+        features.fit(*rng.standard_normal((2, 60, 20)))
 
 
 def test_rows_learnt_by_heart_are_said(rng):
@@ -613,6 +626,33 @@ def test_a_stream_by_steps_has_the_ridge_it_says(rng):
     for x, y in pairs(X, Y, 2000):
         model.partial_fit(x, y)
     assert model._stream.buffer.ridge == model._stream.problem.ridge == model.ridge_
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kernel", ["rbf", "cosine", "poly", "linear"])
+def test_rows_that_change_later_make_no_difference(kernel, sparse, rng):
+    X, Y, Xt, _ = related(rng, n=100, extra=20)
+    rows = sp.csr_array(X) if sparse else X.copy()
+    model = KernelCCA(1, kernel=kernel, center=False, ridge=0.01).fit(rows, Y)
+    before = model.transform(Xt)
+    (rows.data if sparse else rows)[...] = 0
+    np.testing.assert_array_equal(model.transform(Xt), before)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_cosines_do_not_depend_on_how_long_rows_are(sparse, rng):
+    X, Y, *_ = related(rng, n=100)
+    model, kind = KernelCCA(1, kernel=("cosine", "rbf"), ridge=0.01), sp.csr_array if sparse else np.array
+    right = clone(model).fit(X, Y)
+    for scale in (1e-200, 1e-16, 1e200):
+        found = clone(model).fit(kind(X * scale), Y)
+        np.testing.assert_allclose(found.canonical_correlations_, right.canonical_correlations_)
+
+
+def test_a_first_batch_that_does_not_vary_is_refused(rng):
+    model = KernelCCA(1, approximation="fourier", n_landmarks=20)
+    with pytest.raises(ValueError, match="first batch of X does not vary"):
+        model.partial_fit(np.zeros((200, 2)), rng.standard_normal((200, 2)))
 
 
 def test_kernels_that_overflow_are_said(rng):

@@ -381,6 +381,39 @@ def test_held_out_rows_choose_a_penalty(tmp_path):
     assert again.n_nonzero_ == model.best_estimator_.n_nonzero_
 
 
+@pytest.mark.parametrize("solver", ["pursuit", "appgrad"])
+def test_one_column_a_side_is_the_most_correlated_pair(solver, rng):
+    """Many weaker ones, which share what they are correlated by, do not distract from it."""
+    z, w = rng.standard_normal((2, 2000, 1))
+    X, Y = (
+        np.hstack([z + 1.5 * rng.standard_normal((2000, 10)), w + 0.8 * rng.standard_normal((2000, 1))])
+        for _ in range(2)
+    )
+    largest = np.abs(np.corrcoef(X.T, Y.T)[:11, 11:]).max()
+    found = [
+        quiet(SparseCCA(1, n_nonzero=n, solver=solver), X, Y).canonical_correlations_[0] for n in (1, 2, 3)
+    ]
+    np.testing.assert_allclose(found[0], largest, rtol=1e-6)
+    assert min(found) >= largest * (1 - 1e-6)
+
+
+def test_pairs_of_penalties_that_leave_nothing_do_not_end_a_path(rng):
+    X, Y = rng.standard_normal((80, 8)), rng.standard_normal((80, 10))
+    Y[:, 0] += X[:, 0]
+    models = sparse_path(X, Y, 1, alphas=[0.1, (0, 0.95), 0.5])
+    assert [model.alpha for model in models] == [0.5, 0.1]
+    with pytest.raises(ValueError, match="the largest useful value"):
+        sparse_path(X, Y, 1, alphas=[0.95, 0.99])
+
+
+def test_hard_thresholds_that_go_round_in_circles_end():
+    """With three columns a side, these rows have two supports that lead to each other."""
+    p = sparse_planted(500, 300, 300, random_state=0)
+    few, _ = sparse_path(p.X[:400], p.y[:400], 1, n_nonzeros=[3, 4])
+    assert few.n_iter_[0] < 20
+    np.testing.assert_allclose(few.canonical_correlations_[0], max(h["tcc"] for h in few.history_))
+
+
 def test_the_sparsest_model_that_is_as_good():
     # Folds differ more from each other than models do within a fold.
     scores = np.array([[0.1, 0.79, 0.8], [0.2, 0.41, 0.40], [0.1, 0.60, 0.61]])

@@ -18,7 +18,7 @@ from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem,
 from .options import Options
 from .packing import packed, same_parts, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import warn_if_memorised, warn_if_trivial
+from .remarks import warn_if_flexible, warn_if_memorised, warn_if_trivial
 from .solve import Problem, Progress, Solution
 from .streaming import FITTED
 from .threads import budget
@@ -231,6 +231,9 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
                 stacklevel=4,
             )
         found = features(views, asked, self.approximation, counts, problem.center, rng)
+        for label, variances in zip(views.labels, found.variances, strict=True):
+            if problem.center and not np.any(variances > 0):
+                raise ValueError(f"the first batch of {label} does not vary, and all else comes from it")
         facts = self._facts(found, problem, views.n_samples)
         return found.views, problem._replace(ridge=facts["ridge_"]), facts
 
@@ -254,19 +257,21 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             self._stream.ridge(self.ridge_)
 
     def merge(self, other: Any) -> Self:
-        """Add the rows that another model with the same landmarks or frequencies has seen."""
+        """Add the rows that another model with the same landmarks or frequencies has seen.
+
+        These come from the first batch: models that began with the same one both count its rows.
+        """
         ours, theirs = (model.__dict__.get("_maps") for model in (self, other))
         if ours is not None and same_parts(ours, theirs):
             return super().merge(other)
-        raise ValueError(
-            "features of other landmarks or frequencies cannot be added: begin both models from one that is "
-            "saved after its first batch"
-        )
+        raise ValueError("features of other landmarks or frequencies cannot be added: use one stream, or fit")
 
     def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
-        warn_if_trivial(
-            n, p1, p2, solution, f"functions with {p1} and {p2} weights fit {n} rows", "Use a larger ridge"
-        )
+        if self.approximation is None and any(solution.ranks):
+            warn_if_flexible(n, solution)
+        else:
+            because = f"functions with {p1} and {p2} weights fit {n} rows"
+            warn_if_trivial(n, p1, p2, solution, because, "Use a larger ridge")
         warn_if_memorised(solution)
 
     def _facts(self, found: Fitted, problem: Problem, n: int) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     maps, variances, gammas = [], [], []
     for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
-        there = shifted(m, shift)
+        # A copy: the user's array, or file, may change before new rows are compared with it.
+        there = shifted(m, shift) if len(shift) else m.copy() if sp.issparse(m) else np.array(m)
         rounding = _rounding(views)
         if one.name == "precomputed":
             # The training rows are not known, nor needed.

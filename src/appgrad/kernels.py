@@ -38,11 +38,15 @@ class Kernel(NamedTuple):
             return np.array(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
         x, rows = x.astype(np.float64, copy=False), rows.astype(np.float64, copy=False)
         if self.name == "rbf":
-            K = euclidean_distances(x, rows, squared=True)
-            K *= -self.gamma
-            return np.asarray(np.exp(K, out=K))
+            with np.errstate(over="ignore", invalid="ignore"):
+                K = euclidean_distances(x, rows, squared=True)
+                K *= -self.gamma
+                K = np.asarray(np.exp(K, out=K))
+            if not np.all(np.isfinite(K)):
+                raise ValueError("distances of kernel='rbf' overflow: rescale the columns")
+            return K
         if self.name == "cosine":
-            return np.asarray(cosine_similarity(x, rows, dense_output=True))
+            return np.asarray(cosine_similarity(_levelled(x), _levelled(rows), dense_output=True))
         with np.errstate(over="ignore", invalid="ignore"):
             if self.name == "poly":
                 K = np.asarray(polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
@@ -191,6 +195,14 @@ class MappedViews(BaseViews):
     def take(self, rows: Array) -> MappedViews:
         """Features of these rows."""
         return MappedViews(self.views.take(rows), *self.maps)
+
+
+def _levelled(x: Matrix) -> Matrix:
+    """Rows over their largest entries, so that squares of these neither vanish nor overflow."""
+    sizes = abs(x).max(axis=1)
+    sizes = np.ravel(sizes.toarray() if sp.issparse(sizes) else sizes)[:, None]
+    factors = 1 / np.where(sizes > 0, sizes, 1.0)
+    return x.multiply(factors).tocsr() if sp.issparse(x) else x * factors
 
 
 def shifted(x: Matrix, shift: Array) -> Matrix:

@@ -18,6 +18,8 @@ FAR = 0.1
 DEPENDENT = 1e6
 # Correlations of training rows that look like a finding.
 MEMORISED = 0.9
+# Rows for each dimension of functions, below which correlations say little.
+FLEXIBLE = 2.5
 # What a run that ended on a budget is told, by the budget's name.
 BUDGETS = {
     "iterations": "max_iter",
@@ -127,6 +129,21 @@ def warn_if_memorised(solution: Solution) -> None:
         warnings.warn(
             f"the scores of the training rows are correlated by {training:.2f}, but only by {counted:.2f} "
             "when functions pay for their norm: they know rows by heart. Judge by held-out rows (score)",
+            OverfitWarning,
+            stacklevel=4,
+        )
+
+
+def warn_if_flexible(n: int, solution: Solution) -> None:
+    """Warn of functions of so many dimensions that those of any rows are correlated.
+
+    Random subspaces of a fifth of all dimensions each have correlations up to 0.8 (Wachter 1980).
+    """
+    x, y = solution.ranks
+    if x + y >= n / FLEXIBLE:
+        warnings.warn(
+            f"functions of X and y have {x} and {y} dimensions for {n} rows: those of unrelated rows would "
+            "be correlated too. Use a larger ridge, and judge by held-out rows (score)",
             OverfitWarning,
             stacklevel=4,
         )

@@ -25,7 +25,7 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
         return views
     if y is None:
         raise ValueError(
-            "CCA requires y to be passed, but the target y is None: give the second view, fit(X, y)"
+            "the estimator requires y to be passed, but the target y is None: give the second view, fit(X, y)"
         )
     names = feature_names(X), feature_names(y)
     x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)

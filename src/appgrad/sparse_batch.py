@@ -113,9 +113,9 @@ def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solut
     require_left(A, B, k, sparsity)
     plain = cov.products(A, B, ridge=False)
     _require_apart(k, directions(cov, A, B, plain), sparsity)
-    if sparsity.by_component:
-        return _one_by_one(cov, A, B, plain)
-    return canonical(cov, A, B, k, plain)
+    found = _one_by_one(cov, A, B, plain) if sparsity.by_component else canonical(cov, A, B, k, plain)
+    # Bounds are of the distance to canonical correlations, which these are not.
+    return found._replace(error_bounds=np.full(k, np.nan))
 
 
 def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:

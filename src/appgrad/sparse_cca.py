@@ -194,7 +194,10 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         if options.sparsity is not None and options.sparsity.n_nonzero is not None:
             for count, p, label in zip(options.sparsity.n_nonzero, columns, views.labels, strict=True):
                 if count > p:
-                    raise ValueError(f"n_nonzero={count} is above the {p} columns of {label}")
+                    raise ValueError(
+                        f"n_nonzero={count} is above the {p} columns of {label}: a pair, such as "
+                        f"n_nonzero=(10, 3), is one number for each view"
+                    )
         if options.first is not None and (len(options.first[0]), len(options.first[1])) != columns:
             raise ValueError(
                 f"warm_start=True, but the last fit had {len(options.first[0])} + {len(options.first[1])} "

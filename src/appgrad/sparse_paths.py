@@ -91,10 +91,12 @@ def sparse_path(
 def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Iterator[tuple[int, SparseCCA]]:
     """Fits from the densest to the sparsest, which is easier than the other way (docs/decisions/0008).
 
-    With their places in the grid; it ends where nothing is left.
+    With their places in the grid, but for those of which nothing is left.
     """
     if model.checkpoint is not None:
         raise ValueError("a checkpoint is of one fit, and a path is many: use checkpoint=None")
+    failed: NothingLeftError | None = None
+    found = False
     for i in reversed(range(len(grid))):
         model.set_params(**{name: grid[i]})
         try:
@@ -102,11 +104,14 @@ def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Ite
                 # Whether correlations say anything is what paths are compared by.
                 warnings.simplefilter("ignore", OverfitWarning)
                 model.fit(views)
-        except NothingLeftError:
-            if i == len(grid) - 1:
-                raise
-            return
+        except NothingLeftError as error:
+            # Of pairs of penalties, another may leave something.
+            failed = failed or error
+            continue
+        found = True
         yield i, copy.copy(model).set_params(warm_start=False)
+    if failed is not None and not found:
+        raise failed
 
 
 def _alphas(views: Views, model: SparseCCA, alphas: int | Sequence[Any]) -> list[Any]:

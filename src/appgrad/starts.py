@@ -61,7 +61,10 @@ def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
     (A, sx), (B, sy) = _unit(A, xx), _unit(B, yy)
     rho = np.einsum("ij,ij->j", A, xy) * sy
     chosen = _distinct(rho, A.T @ (xx * sx))
-    return _best(field, A[:, chosen], B[:, chosen] * np.sign(rho[chosen]), size)
+    # The most correlated pair of columns alone is one more, and the last.
+    a, b = _units(entries.rows[:1], p1, 1), _units(entries.columns[:1], p2, 1) * np.sign(entries.values[0])
+    A, B = np.hstack([A[:, chosen], a]), np.hstack([B[:, chosen] * np.sign(rho[chosen]), b])
+    return _best(field, A, B, size)
 
 
 def _units(columns: Array, p: int, most: int) -> Array:
@@ -116,16 +119,23 @@ def _distinct(rho: Array, G: Array) -> list[int]:
 
 
 def _best(field: Columns, A: Array, B: Array, size: tuple[int, int]) -> tuple[Array, Array]:
-    """The pair that is most correlated once all are worked out with so many columns each."""
+    """The pair that is most correlated once all are worked out with so many columns each.
+
+    From many columns down, but for the last, which is one pair of columns.
+    """
     xx, xy, yx, yy = field.products(A, B)
     x, y = (
-        np.flatnonzero(np.any([largest_rows(np.abs(z), 2 * WIDEST) for z in Z.T], axis=0))
-        for Z in (A + (xy - xx) / 2, B + (yx - yy) / 2)
+        np.flatnonzero(
+            np.any([largest_rows(np.abs(z), 2 * WIDEST) for z in Z.T[:-1]], axis=0) | (C[:, -1] != 0)
+        )
+        for C, Z in ((A, A + (xy - xx) / 2), (B, B + (yx - yy) / 2))
     )
     S, best, found = field.restricted(x, y), -1.0, (A[:, :1], B[:, :1])
-    for i in range(A.shape[1]):
+    last = A.shape[1] - 1
+    for i in range(last + 1):
+        counts = [size] if i == last else counts_down(WIDEST, size)
         try:
-            a, b = _worked_out(S, A[x, i : i + 1], B[y, i : i + 1], size)
+            a, b = _worked_out(S, A[x, i : i + 1], B[y, i : i + 1], counts)
         except VanishedError:
             continue
         rho = float((a.T @ S.Sxy @ b / np.sqrt((a.T @ S.Sx @ a) * (b.T @ S.Sy @ b))).item())
@@ -135,10 +145,10 @@ def _best(field: Columns, A: Array, B: Array, size: tuple[int, int]) -> tuple[Ar
     return found
 
 
-def _worked_out(S: Matrices, a: Array, b: Array, size: tuple[int, int]) -> tuple[Array, Array]:
+def _worked_out(S: Matrices, a: Array, b: Array, counts: list[tuple[int, int]]) -> tuple[Array, Array]:
     # One thread: these are thousands of products too small to be shared.
     with blas_limit(1):
-        for count in counts_down(WIDEST, size):
+        for count in counts:
             tx, ty = (Threshold("l0", None, c) for c in count)
             a, b = alternated(S, a, b, tx, ty, 1e-3)
     return a, b

@@ -66,7 +66,9 @@ def print_model(
         facts["resumed"] = (
             f"from iteration {model.resumed_from_iteration_}; passes count from the start, time from there"
         )
-    if model.solver_ in ITERATIVE:
+    if isinstance(model, SparseCCA):
+        facts["iterations"] = f"{max(model.n_iter_)}, {model.n_passes_:.1f} passes"
+    elif model.solver_ in ITERATIVE:
         facts["accuracy"] = (
             f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
             f"{model.n_passes_:.1f} passes"

@@ -26,7 +26,10 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     m = moments(kept, center=False)
     cov = Covariance(kept, m, units(m, kept.dtype, ridge=problem.ridge))
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
-    condition, ranks = max(condition_x, condition_y), (len(fx.s), len(fy.s))
+    condition = max(condition_x, condition_y)
+    # Dimensions that the ridge leaves.
+    x, y = (int(np.sum(f.s**2 / (f.s**2 + views.n_samples * f.c))) for f in (fx, fy))
+    ranks = max(x, 1), max(y, 1)
     return solution(cov, rho, A, B, error_bounds=residual, condition=condition, ranks=ranks)
 
 

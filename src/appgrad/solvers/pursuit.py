@@ -21,14 +21,17 @@ from .appgrad import gradients, small_flops
 SPARE = 50
 # Penalties that are tried, each this much smaller than the one before, to say which would do.
 TRIES, LESS = 24, 0.93
-# A change of the weights that is nothing but rounding.
-EXHAUSTED = 1e-8
+# A change of the weights, or of the correlation captured, that is nothing but rounding.
+EXHAUSTED, ROUNDING = 1e-8, 1e-9
+# Iterations that capture no more than the best before them, after which there will be none.
+IDLE = 5
 
 
 class State(NamedTuple):
     """Weights in units of the columns, their products, and what is taken out where components come in turn.
 
-    `ahead` are the numbers of columns still to come, from many down to those asked for.
+    `ahead` are the numbers of columns still to come, from many down to those asked for. `best` is what
+    captured most with those, `most` how much, and it has not been surpassed in so many iterations (`idle`).
     """
 
     A: Array
@@ -38,6 +41,9 @@ class State(NamedTuple):
     done: tuple[Array, Array]
     taken: Taken | None = None
     settled: bool = False
+    best: tuple[Array, Array] | None = None
+    most: float = -np.inf
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Pursuit:
         A, B = first_pairs(field, self._at_a_time, sizes) if self.first is None else self.first
         nothing = np.zeros((len(A), 0)), np.zeros((len(B), 0))
         state = State(A, B, field.products(A, B), self._ahead(cov), nothing)
-        return self.step(state, cov)
+        return self.step(self._began(state, field), cov)
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One iteration, or the first one of the next component."""
@@ -81,7 +87,34 @@ class Pursuit:
         # Without a tolerance, components that come in turn still have to end.
         tol = self.tol if self.tol > 0 else EXHAUSTED
         settled = not ahead and max(change(A, state.A), change(B, state.B)) < tol
-        return self._reported(new._replace(settled=settled), field, flops)
+        new = new._replace(settled=settled)
+        if self.sparsity.penalty == "l0" and not ahead:
+            new = self._kept(new, field)
+        return self._reported(new, field, flops)
+
+    def _kept(self, state: State, field: Columns) -> State:
+        """The state and the best so far; that itself where hard thresholds go round in circles.
+
+        Also where so many columns were asked for, and it captures more than where they settle.
+        """
+        tcc, by_count = _captured(state, field), self.sparsity.n_nonzero is not None
+        if state.best is None or tcc > state.most + ROUNDING:
+            return state._replace(best=(state.A, state.B), most=tcc, idle=0)
+        if state.settled and (not by_count or tcc > state.most - ROUNDING):
+            return state
+        if not state.settled and state.idle + 1 < IDLE:
+            return state._replace(idle=state.idle + 1)
+        A, B = state.best
+        return state._replace(A=A, B=B, products=field.products(A, B), settled=True)
+
+    def _began(self, state: State, field: Columns) -> State:
+        """A start with the columns asked for is the best so far."""
+        count = self.sparsity.n_nonzero
+        if count is None or self.sparsity.penalty != "l0" or self.first is not None:
+            return state
+        if any(np.count_nonzero(row_sizes(C)) > c for C, c in zip((state.A, state.B), count, strict=True)):
+            return state
+        return state._replace(best=(state.A, state.B), most=_captured(state, field))
 
     @property
     def _at_a_time(self) -> int:
@@ -104,7 +137,7 @@ class Pursuit:
         field = Columns(cov, state.taken).without(state.A, state.B)
         done = np.hstack([state.done[0], state.A]), np.hstack([state.done[1], state.B])
         A, B = first_pairs(field, 1, start_sizes(cov, self.sparsity))
-        return State(A, B, field.products(A, B), self._ahead(cov), done, field.taken)
+        return self._began(State(A, B, field.products(A, B), self._ahead(cov), done, field.taken), field)
 
     def _moved(
         self, field: Columns, state: State, tx: Threshold, ty: Threshold
@@ -203,8 +236,7 @@ class Pursuit:
         return NothingLeftError(f"alpha={found:g} leaves {left} of {view}: {most}")
 
     def _reported(self, state: State, field: Columns, flops: float) -> tuple[State, Report]:
-        A, B, (xx, xy, _, yy) = state.A, state.B, state.products
-        *_, tcc = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
+        A, B, tcc = state.A, state.B, _captured(state, field)
         if state.taken is not None:
             tcc += float(state.taken.rho.sum())
         A, B = np.hstack([state.done[0], A]), np.hstack([state.done[1], B])
@@ -212,6 +244,13 @@ class Pursuit:
         finished = state.settled and A.shape[1] == self.n_components
         report = Report(field.dx * A, field.dy * B, tcc, flops, finished and self.tol > 0, estimate=True)
         return state, report
+
+
+def _captured(state: State, field: Columns) -> float:
+    """The correlation between the scores of both sides."""
+    A, B, (xx, xy, _, yy) = state.A, state.B, state.products
+    *_, tcc = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
+    return tcc
 
 
 def _in_play(A: Array, gradient: Array, threshold: Threshold) -> Array:
