@@ -67,7 +67,8 @@ def print_model(
             f"from iteration {model.resumed_from_iteration_}; passes count from the start, time from there"
         )
     if isinstance(model, SparseCCA):
-        facts["iterations"] = f"{max(model.n_iter_)}, {model.n_passes_:.1f} passes"
+        # Residuals are those of CCA without sparsity, and would be taken for errors.
+        facts["steps"] = f"{max(model.n_iter_)} iterations, {model.n_passes_:.1f} passes"
     elif model.solver_ in ITERATIVE:
         facts["accuracy"] = (
             f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
