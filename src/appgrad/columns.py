@@ -229,7 +229,7 @@ class Columns:
 def _largest_products(x: Array, y: Array) -> tuple[Array, Array]:
     """Pairs i, j with a product x_i y_j above `EXCLUSIVE`, or about as many of the largest as may be."""
     i, j = np.argsort(-np.abs(x), kind="stable"), np.argsort(-np.abs(y), kind="stable")
-    sizes, level, counts = -np.abs(y[j]), EXCLUSIVE, np.zeros(len(x), dtype=int)
+    sizes, level = -np.abs(y[j]), EXCLUSIVE
     while True:
         with np.errstate(divide="ignore"):
             counts = np.searchsorted(sizes, -level / np.abs(x[i]))

@@ -83,8 +83,6 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     maps, variances, gammas = [], [], []
     for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
-        # A copy: the user's array, or file, may change before new rows are compared with it.
-        there = shifted(m, shift) if len(shift) else m.copy() if sp.issparse(m) else np.array(m)
         rounding = _rounding(views)
         if one.name == "precomputed":
             # The training rows are not known, nor needed.
@@ -94,6 +92,8 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
             _require_definite(K, center, label, rounding)
             K = K[np.ix_(sample, sample)]
         else:
+            # A copy: the user's array, or file, may change before new rows are compared with it.
+            there = shifted(m, shift) if len(shift) else m.copy() if sp.issparse(m) else np.array(m)
             K = kernel(there[sample], there[sample])
             require_symmetric(K, label)
         variances.append(_variances(K, center, label, rounding))

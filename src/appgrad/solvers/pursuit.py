@@ -31,7 +31,7 @@ class State(NamedTuple):
     """Weights in units of the columns, their products, and what is taken out where components come in turn.
 
     `ahead` are the numbers of columns still to come, from many down to those asked for. `best` is what
-    captured most with those, `most` how much, and it has not been surpassed in so many iterations (`idle`).
+    captured most with those, `tcc` how much, and it has not been surpassed in so many iterations (`idle`).
     """
 
     A: Array
@@ -42,7 +42,7 @@ class State(NamedTuple):
     taken: Taken | None = None
     settled: bool = False
     best: tuple[Array, Array] | None = None
-    most: float = -np.inf
+    tcc: float = -np.inf
     idle: int = 0
 
 
@@ -98,9 +98,9 @@ class Pursuit:
         Also where so many columns were asked for, and it captures more than where they settle.
         """
         tcc, by_count = _captured(state, field), self.sparsity.n_nonzero is not None
-        if state.best is None or tcc > state.most + ROUNDING:
-            return state._replace(best=(state.A, state.B), most=tcc, idle=0)
-        if state.settled and (not by_count or tcc > state.most - ROUNDING):
+        if state.best is None or tcc > state.tcc + ROUNDING:
+            return state._replace(best=(state.A, state.B), tcc=tcc, idle=0)
+        if state.settled and (not by_count or tcc > state.tcc - ROUNDING):
             return state
         if not state.settled and state.idle + 1 < IDLE:
             return state._replace(idle=state.idle + 1)
@@ -114,7 +114,7 @@ class Pursuit:
             return state
         if any(np.count_nonzero(row_sizes(C)) > c for C, c in zip((state.A, state.B), count, strict=True)):
             return state
-        return state._replace(best=(state.A, state.B), most=_captured(state, field))
+        return state._replace(best=(state.A, state.B), tcc=_captured(state, field))
 
     @property
     def _at_a_time(self) -> int:
