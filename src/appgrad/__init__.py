@@ -3,11 +3,11 @@
 from . import datasets, plots
 from .choose import plan
 from .estimators import CCA
-from .files import open_views
 from .kernel_cca import KernelCCA
 from .metrics import correlations, pcc, subspace_distance, tcc
 from .models import load
 from .remarks import OverfitWarning
+from .sources import open_views
 from .sparse_cca import SparseCCA
 from .sparse_paths import SparseCCACV, sparse_path
 from .version import __version__

@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import persist
 from .checkpoint import EVERY, Checkpoint
 from .choose import solving
+from .matrices import as_column, as_matrix, feature_names
 from .metrics import correlations
 from .options import ITERATIVE, Options
 from .parameters import checked
 from .remarks import warn_if_unconverged
 from .solve import Problem, Progress, Solution
-from .sources import as_column, as_matrix, as_views, feature_names, is_views
+from .sources import as_views, is_views
 from .streaming import StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__

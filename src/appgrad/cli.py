@@ -20,7 +20,7 @@ from .choose import plan as planned
 from .costs import size
 from .demo import show_digits
 from .estimators import CCA
-from .files import open_views, read_table, source_files
+from .files import read_table, source_files
 from .holdout import HeldOut, held_out
 from .kernel_cca import KernelCCA
 from .metrics import correlations
@@ -28,6 +28,7 @@ from .models import load
 from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
+from .sources import open_views
 from .sparse_cca import SparseCCA
 from .terminal import (
     facts_of,

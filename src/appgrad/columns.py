@@ -15,30 +15,22 @@ from .linalg import column_dots
 from .moments import Moments, shifted, to_dense
 from .preconditioners import jacobi
 from .threads import budget
-from .views import ENTRY_BYTES, Array, BaseViews, Block, Part, Views
+from .views import ENTRY_BYTES, Array, Block, DerivedViews, Part, Views
 
 # Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
 # one where they would be more than so many.
 EXCLUSIVE, MOST_EXCLUSIVE = 0.01, 1_000_000
 
 
-class ColumnViews(BaseViews):
-    """Views restricted to some columns of each side, picked from every block as it comes."""
+class Picking:
+    """Parts of rows as parts of some of their columns."""
 
-    def __init__(self, views: Views, x: Array, y: Array) -> None:
-        self.views, self.x, self.y = views, x, y
-        self.n_samples, self.n_features_x, self.n_features_y = views.n_samples, len(x), len(y)
-        self.dtype, self.threads, self.labels = views.dtype, views.threads, views.labels
-        names_x, names_y = views.names
-        self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
+    def __init__(self, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
 
-    def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, in order."""
-        return (part.block() for part in self.parts(dtype))
-
-    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+    def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
         """Blocks to be cut."""
-        with closing(self.views.parts(dtype)) as parts:
+        with closing(parts):
             for part in parts:
                 yield Part(part.rows, partial(self._picked, part))
 
@@ -46,13 +38,25 @@ class ColumnViews(BaseViews):
         block = part.block()
         return Block(block.offset, block.x[:, self.x], block.y[:, self.y])
 
-    def order(self, rng: np.random.Generator) -> Array:
-        """All rows in a random order that is not hard to read."""
-        return self.views.order(rng)
+
+class ColumnViews(DerivedViews):
+    """Views restricted to some columns of each side, picked from every block as it comes."""
+
+    def __init__(self, views: Views, x: Array, y: Array) -> None:
+        super().__init__(views)
+        self._picking = Picking(x, y)
+        self.n_features_x, self.n_features_y = len(x), len(y)
+        names_x, names_y = views.names
+        self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
+
+    @property
+    def cut(self) -> Picking:
+        """From rows to some of their columns."""
+        return self._picking
 
     def take(self, rows: Array) -> ColumnViews:
         """These columns of these rows."""
-        return ColumnViews(self.views.take(rows), self.x, self.y)
+        return ColumnViews(self.views.take(rows), self.cut.x, self.cut.y)
 
 
 class Matrices(NamedTuple):
@@ -197,11 +201,11 @@ class Columns:
             yield columns, self._less(self._block(cov, columns, full), columns)
 
     def _block(self, cov: Covariance, columns: slice, full: bool) -> Any:
-        u = cov.units
+        u, shift_x, shift_y = cov.units, cov.shift_x, cov.shift_y
 
         def part(block: Block) -> Any:
-            x = shifted(block.x, cov.shift_x).astype(np.float64, copy=False)
-            y = shifted(block.y, cov.shift_y)[:, columns].astype(np.float64, copy=False)
+            x = shifted(block.x, shift_x).astype(np.float64, copy=False)
+            y = shifted(block.y, shift_y)[:, columns].astype(np.float64, copy=False)
             C = x.T @ y
             return to_dense(C) if full else sp.csr_array(C)
 

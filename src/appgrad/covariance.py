@@ -227,9 +227,11 @@ class Covariance:
     def combinations(self, P: Array, Q: Array) -> tuple[Array, Array]:
         """((X - mean) * scale)'P and the same for Y and Q: columns of P and Q are combinations of rows."""
 
+        shift_x, shift_y = self.shift_x, self.shift_y
+
         def part(block: Block) -> tuple[Array, ...]:
             rows = _rows(block)
-            x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
+            x, y = shifted(block.x, shift_x), shifted(block.y, shift_y)
             return x.T @ P[rows], y.T @ Q[rows]
 
         n, every = self.n, slice(None)
@@ -283,9 +285,11 @@ class Covariance:
         )
 
         scores = None if u.kernel is None else np.empty((self.n, len(rest)), dtype)
+        # What is called far away takes along all it names.
+        shift_x, shift_y = self.shift_x, self.shift_y
 
         def of_block(block: Block) -> tuple[Array, ...]:
-            x, y = shifted(block.x, self.shift_x), shifted(block.y, self.shift_y)
+            x, y = shifted(block.x, shift_x), shifted(block.y, shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
             ranges = tiles(x.shape[0])
             # Scores start at minus those of the means: nothing is left to subtract.

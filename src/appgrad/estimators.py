@@ -12,8 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .base import BaseCCA
+from .matrices import as_matrix
 from .solve import Progress
-from .sources import as_matrix
 from .views import Array, describe, require_finite
 
 

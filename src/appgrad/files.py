@@ -10,6 +10,8 @@ import tokenize
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,25 +38,7 @@ class Table(NamedTuple):
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
-    """Views on two sources: `path`, `path::key` (npz, h5, zarr) or `path::columns=a,b,10-20`.
-
-    Columns are names or positions counted from zero; a range includes both ends, a name with a comma
-    stands in double quotes. The two views may be columns of the same file. A source may be a folder of
-    parquet or svmlight files, or a pattern such as `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block
-    by block in every pass; others are decoded once, and where that does not fit into scikit-learn's
-    `working_memory`, kept as plain numbers in a temporary file.
-
-    Examples
-    --------
-    >>> import tempfile, os, numpy as np
-    >>> from appgrad import CCA, open_views
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "both.npy")
-    ...     np.save(path, np.random.default_rng(0).standard_normal((50, 5)))
-    ...     views = open_views(f"{path}::columns=0-2", f"{path}::columns=3,4")
-    ...     CCA(1).fit(views).canonical_correlations_.round(4)
-    array([0.237])
-    """
+    """Views on two sources, read in this process."""
     tables = read_table(str(x)), read_table(str(y))
     return views_of(
         tables[0].matrix,
@@ -81,24 +65,12 @@ KEYED, MANY = (".npz", *HDF5, ".zarr"), (*SVM, ".parquet")
 
 def read_table(source: str) -> Table:
     """The matrix that a source names, checked to be two-dimensional, numeric and not empty."""
-    path, *selectors = source.split("::")
-    columns = next((s.removeprefix("columns=") for s in selectors if s.startswith("columns=")), None)
-    key = next((s for s in selectors if not s.startswith("columns=")), None)
-    paths, kind = _files(path)
-    if key is not None and kind not in KEYED:
-        raise ValueError(
-            f"{source}: only .npz, .h5 and .zarr have arrays to name; for columns use '::columns={key}'"
-        )
+    path, key, columns = selected(source)
+    paths, kind = files_of(path)
+    require_key(source, key, kind)
     before = {p: stamp(p) for p in paths}
-    try:
-        matrix, names = _read(paths, kind, key, columns)
-    except BROKEN as error:
-        reason = " ".join(str(error).split())
-        if "pickle" in reason:
-            reason = "it is not such a file, or holds Python objects instead of numbers"
-        if isinstance(error, UnicodeDecodeError):
-            reason = "it is not UTF-8 text"
-        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+    with explained(path, kind):
+        matrix, names = _read(paths, kind, key, chooser(columns))
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
@@ -109,15 +81,49 @@ def read_table(source: str) -> Table:
     return Table(matrix, names, source, before if kind in (".npy", ".zarr", *HDF5) else {})
 
 
+def selected(source: str) -> tuple[str, str | None, str | None]:
+    """The path of a source, the array and the columns that it asks for."""
+    path, *rest = source.split("::")
+    columns = next((s.removeprefix("columns=") for s in rest if s.startswith("columns=")), None)
+    return path, next((s for s in rest if not s.startswith("columns=")), None), columns
+
+
+def require_key(source: str, key: str | None, kind: str) -> None:
+    """Raise where an array is asked for by name of files that have none."""
+    if key is not None and kind not in KEYED:
+        raise ValueError(
+            f"{source}: only .npz, .h5 and .zarr have arrays to name; for columns use '::columns={key}'"
+        )
+
+
+@contextmanager
+def explained(path: str, kind: str) -> Iterator[None]:
+    """Errors of what reads a file say which file, and what it was taken for."""
+    try:
+        yield
+    except BROKEN as error:
+        reason = " ".join(str(error).split())
+        if "pickle" in reason:
+            reason = "it is not such a file, or holds Python objects instead of numbers"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8 text"
+        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+
+
+def chooser(columns: str | None) -> Choose:
+    """From the number and the names of columns to the positions of those asked for."""
+    return lambda p, names: None if columns is None else _positions(columns, p, names)
+
+
 def source_files(source: str) -> list[str]:
     """The files that a source is read from; none where there are none."""
     try:
-        return _files(source.split("::")[0])[0]
+        return files_of(source.split("::")[0])[0]
     except (OSError, ValueError):
         return []
 
 
-def _files(path: str) -> tuple[list[str], str]:
+def files_of(path: str) -> tuple[list[str], str]:
     """The files that a source stands for, in order, and their kind."""
     if path.rstrip("/").endswith(".zarr") and os.path.isdir(path):
         return [path], ".zarr"
@@ -153,10 +159,7 @@ def _kind(path: str) -> str:
     return "".join(suffixes).lower()
 
 
-def _read(paths: list[str], kind: str, key: str | None, columns: str | None) -> tuple[Matrix, Array | None]:
-    def choose(p: int, names: Array | None) -> Array | None:
-        return None if columns is None else _positions(columns, p, names)
-
+def _read(paths: list[str], kind: str, key: str | None, choose: Choose) -> tuple[Matrix, Array | None]:
     if kind in TEXT:
         return read_text(paths[0], choose)
     if kind in SVM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -12,7 +12,18 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
 
 from .threads import budget
-from .views import BLOCK_BYTES, Array, ArrayViews, BaseViews, Block, Matrix, Part, Views, require_finite
+from .views import (
+    BLOCK_BYTES,
+    Array,
+    ArrayViews,
+    Block,
+    DerivedViews,
+    Matrix,
+    Part,
+    Titles,
+    Views,
+    require_finite,
+)
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 
@@ -155,25 +166,15 @@ class Fourier(NamedTuple):
         return features
 
 
-class MappedViews(BaseViews):
-    """Views whose blocks are features of the rows of other views, computed whenever they are asked for."""
+class Mapping:
+    """Parts of rows as parts of their features."""
 
-    def __init__(self, views: Views, x: Map, y: Map) -> None:
-        self.views, self.maps = views, (x, y)
-        self.n_samples, self.threads, self.labels = views.n_samples, views.threads, views.labels
-        self.n_features_x, self.n_features_y = x.n_features, y.n_features
-        self.dtype = np.dtype(np.float64)
-        p = max(1, x.n_features + y.n_features)
-        # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
-        self.block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
+    def __init__(self, maps: tuple[Map, Map], titles: Titles, block_rows: int) -> None:
+        self.maps, self.titles, self.block_rows = maps, titles, block_rows
 
-    def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, in order."""
-        return (part.block() for part in self.parts(dtype))
-
-    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+    def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
         """Blocks of features to be computed; the rows they are of have been read."""
-        with closing(self.views.parts()) as parts:
+        with closing(parts):
             for part in parts:
                 block = part.block()
                 for start in range(0, part.rows, self.block_rows):
@@ -184,13 +185,32 @@ class MappedViews(BaseViews):
         offset, found = block.offset + rows.start, []
         for view, (f, m) in enumerate(zip(self.maps, block[1:], strict=True)):
             x = m[rows]
-            require_finite(x, partial(self.views.describe, view), offset)
+            require_finite(x, partial(self.titles.describe, view), offset)
             found.append(f(x).astype(np.float64 if dtype is None else dtype, copy=False))
         return Block(offset, *found)
 
-    def order(self, rng: np.random.Generator) -> Array:
-        """All rows in a random order that is not hard to read."""
-        return self.views.order(rng)
+
+class MappedViews(DerivedViews):
+    """Views whose blocks are features of the rows of other views, computed whenever they are asked for."""
+
+    def __init__(self, views: Views, x: Map, y: Map) -> None:
+        super().__init__(views)
+        self.maps = x, y
+        self.n_features_x, self.n_features_y = x.n_features, y.n_features
+        self.dtype = np.dtype(np.float64)
+        p = max(1, x.n_features + y.n_features)
+        # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
+        block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
+        self._mapping = Mapping(self.maps, views.titles, block_rows)
+
+    @property
+    def cut(self) -> Mapping:
+        """From rows to features."""
+        return self._mapping
+
+    def inner(self, dtype: Any) -> Any:
+        """Rows are asked for as they are."""
+        return None
 
     def take(self, rows: Array) -> MappedViews:
         """Features of these rows."""

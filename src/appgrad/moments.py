@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,10 @@ import scipy.sparse as sp
 from .linalg import Triangle
 from .thin import TILE_ROWS
 from .threads import budget
-from .views import BLOCK_BYTES, Array, Block, Matrix, Views, require_finite
+from .views import BLOCK_BYTES, Array, Block, Matrix, Titles, Views, require_finite
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Rows are copied, shifted and multiplied in tiles of at most this size (measured best of 2 to 32 MB).
 TILE_BYTES = 16 * 2**20
@@ -26,8 +30,18 @@ EXACT = 2**24
 DENSE_ABOVE = 0.05
 
 
-# What is not finite in the statistics of a block is reported as an error with its cause.
-quiet = np.errstate(over="ignore", invalid="ignore")
+def quiet(f: Callable[P, T]) -> Callable[P, T]:
+    """What is not finite in the statistics of a block is reported as an error with its cause.
+
+    Not numpy's own decorator, which cannot be sent to another process.
+    """
+
+    @wraps(f)
+    def silent(*args: P.args, **kwargs: P.kwargs) -> T:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return f(*args, **kwargs)
+
+    return silent
 
 
 class Moments(NamedTuple):
@@ -65,16 +79,17 @@ class Moments(NamedTuple):
 
 def moments(views: Views, center: bool = True) -> Moments:
     """Means and variances in one pass; without centring, means of zero and mean squares."""
+    titles = views.titles
 
     @quiet
     def part(block: Block) -> Moments:
         mean_x, var_x = _column_moments(block.x, center)
         mean_y, var_y = _column_moments(block.y, center)
-        _check(views, block, var_x, var_y)
+        _check(titles, block, var_x, var_y)
         return Moments(block.x.shape[0], mean_x, mean_y, var_x, var_y)
 
     m = views.reduce(part, Moments.merge)
-    _require_squares(views, m.var_x, m.var_y)
+    _require_squares(titles, m.var_x, m.var_y)
     return m
 
 
@@ -103,6 +118,7 @@ class SecondMoments(NamedTuple):
 
 def second_moments(views: Views, center: bool = True) -> SecondMoments:
     """All second moments in one pass: (p1 + p2)^2 numbers."""
+    titles = views.titles
 
     @quiet
     def part(block: Block) -> SecondMoments:
@@ -113,7 +129,7 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
         else:
             sparse = False
         shift, total, scatter = (_sparse_scatter if sparse else _dense_scatter)(block, center)
-        _check(views, block, *np.split(np.diag(scatter), [block.x.shape[1]]))
+        _check(titles, block, *np.split(np.diag(scatter), [block.x.shape[1]]))
         mean = total / n
         if center:
             scatter -= np.outer(total, mean)
@@ -123,12 +139,13 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
     # Sums, scaled copy and factors are five matrices; what is left of the budget is for those of blocks.
     p = views.n_features_x + views.n_features_y
     second = views.reduce(part, SecondMoments.merge, most=budget() // (8 * p * p) - 5)
-    _require_squares(views, *np.split(np.diag(second.scatter), [views.n_features_x]))
+    _require_squares(titles, *np.split(np.diag(second.scatter), [views.n_features_x]))
     return second
 
 
 def triangle(views: Views, center: bool = True) -> Triangle:
     """The triangular factor of the centred [X Y] in one pass, without squaring its condition number."""
+    titles = views.titles
 
     @quiet
     def part(block: Block) -> Triangle:
@@ -138,13 +155,13 @@ def triangle(views: Views, center: bool = True) -> Triangle:
         for start in range(rows, n, rows):
             total = total.merge(_tile_triangle(block, slice(start, start + rows), center))
         squares = total.n * np.abs(total.R).max(axis=0) ** 2
-        _check(views, block, *np.split(squares, [block.x.shape[1]]))
+        _check(titles, block, *np.split(squares, [block.x.shape[1]]))
         return total
 
     tri = views.reduce(part, Triangle.merge).triangular()
     with np.errstate(over="ignore"):
         squares = tri.n * np.abs(tri.R).max(axis=0) ** 2
-    _require_squares(views, *np.split(squares, [views.n_features_x]))
+    _require_squares(titles, *np.split(squares, [views.n_features_x]))
     return tri
 
 
@@ -260,19 +277,19 @@ def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
 
 
-def _check(views: Views, block: Block, x: Array, y: Array) -> None:
+def _check(titles: Titles, block: Block, x: Array, y: Array) -> None:
     """Statistics that are not finite have a cause in the block: name it."""
     for view, statistic in enumerate((x, y)):
         if not np.all(np.isfinite(statistic)):
-            require_finite(block[1 + view], partial(views.describe, view), block.offset)
-    _require_squares(views, x, y)
+            require_finite(block[1 + view], partial(titles.describe, view), block.offset)
+    _require_squares(titles, x, y)
 
 
-def _require_squares(views: Views, x: Array, y: Array) -> None:
+def _require_squares(titles: Titles, x: Array, y: Array) -> None:
     for view, statistic in enumerate((x, y)):
         if not np.all(np.isfinite(statistic)):
             column = int(np.flatnonzero(~np.isfinite(statistic))[0])
             raise ValueError(
-                f"Values in {views.describe(view, column)} are too large to be squared in double "
+                f"Values in {titles.describe(view, column)} are too large to be squared in double "
                 "precision: rescale the column"
             )

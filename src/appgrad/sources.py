@@ -1,16 +1,14 @@
-"""From whatever a user has to views: arrays, sparse matrices and data frames, checked on the way."""
+"""From whatever a user has to views, without importing what is not installed."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.utils import check_array
-from sklearn.utils.validation import _get_feature_names
-
+from . import files
+from .matrices import as_column, as_matrix, feature_names
 from .stored_views import views_of
-from .views import Array, Matrix, Views, canonical_csr
+from .views import Views
 
 
 def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
@@ -27,6 +25,9 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
         raise ValueError(
             "the estimator requires y to be passed, but the target y is None: give the second view, fit(X, y)"
         )
+    if is_dask(X) or is_dask(y):
+        on_cluster: Views = dask_back_end().cluster_views(X, y, min_rows)
+        return on_cluster
     names = feature_names(X), feature_names(y)
     x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)
     return views_of(x, y, names=names)
@@ -37,67 +38,46 @@ def is_views(data: Any) -> bool:
     return hasattr(data, "blocks") and hasattr(data, "reduce") and hasattr(data, "n_features_x")
 
 
-def feature_names(data: Any) -> Array | None:
-    """The column names of a data frame when all are strings, otherwise None."""
-    names: Array | None = _get_feature_names(data)
-    return names
+def is_dask(data: Any) -> bool:
+    """Whether this is an array or a data frame of Dask."""
+    return hasattr(data, "__dask_graph__")
 
 
-def as_column(y: Any) -> Any:
-    """A one-dimensional y as a matrix of one column; anything else as it is."""
-    if hasattr(y, "columns") or sp.issparse(y):
-        return y
-    if hasattr(y, "to_frame"):
-        return y.to_frame()
-    y = y if isinstance(y, np.ndarray) else np.asarray(y)
-    return y.reshape(-1, 1) if y.ndim == 1 else y
-
-
-def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
-    """A two-dimensional ndarray or canonical CSR matrix of real numbers, without a copy where possible."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        raise ValueError(f"{name} is a masked array with masked values: fill or drop them first")
-    if hasattr(data, "collect") and not hasattr(data, "__array__"):
-        raise TypeError(f"{name} is a lazy frame: call its collect() first")
-    if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        _require_numbers(data, name)
-    m = check_array(
-        data,
-        accept_sparse="csr",
-        dtype="numeric",
-        ensure_all_finite=False,
-        ensure_min_samples=min_rows,
-        input_name=name,
-    )
-    if m.dtype.kind not in "biuf":
-        raise TypeError(f"{name} has dtype {m.dtype}: CCA needs real numbers; convert or drop such columns")
-    if m.dtype.kind == "f" and m.dtype.itemsize > 8:
-        m = m.astype(np.float64)
-    if not sp.issparse(m):
-        return m
-    if m.dtype.itemsize == 2 and m.dtype.kind == "f":
-        m = m.astype(np.float32)
-    return canonical_csr(m)
-
-
-def _require_numbers(frame: Any, name: str) -> None:
-    """Raise an error that names the first column of a data frame that does not hold numbers."""
-    for j, (column, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        # pandas types have a kind; those of polars and of columns of objects tell by their name.
-        kind = getattr(dtype, "kind", "O")
-        if kind in "biuf" or str(dtype).startswith(("Int", "UInt", "Float", "Boolean", "Decimal")):
-            continue
-        if kind == "O" and str(dtype) == "object" and _are_numbers(frame.iloc[:, j]):
-            continue
-        raise ValueError(
-            f"column {j} ({column!r}) of {name} has type {dtype}, not numbers: convert it, for example to "
-            "indicator columns, or drop it"
-        )
-
-
-def _are_numbers(column: Any) -> bool:
+def dask_back_end() -> Any:
+    """The back end for Dask, which needs more than the core."""
     try:
-        np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    return True
+        from . import dask_views
+    except ImportError as error:
+        raise ImportError(
+            f"Dask input needs dask and distributed ({error}): pip install 'appgrad[dask]'"
+        ) from error
+    return dask_views
+
+
+def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: Any = None) -> Views:
+    """Views on two sources: `path`, `path::key` (npz, h5, zarr) or `path::columns=a,b,10-20`.
+
+    Columns are names or positions counted from zero; a range includes both ends, a name with a comma
+    stands in double quotes. The two views may be columns of the same file. A source may be a folder of
+    parquet or svmlight files, or a pattern such as `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block
+    by block in every pass; others are decoded once, and where that does not fit into scikit-learn's
+    `working_memory`, kept as plain numbers in a temporary file.
+
+    With a Dask `client`, files are read by its workers, in pieces, where they must be found under the same
+    paths.
+
+    Examples
+    --------
+    >>> import tempfile, os, numpy as np
+    >>> from appgrad import CCA, open_views
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "both.npy")
+    ...     np.save(path, np.random.default_rng(0).standard_normal((50, 5)))
+    ...     views = open_views(f"{path}::columns=0-2", f"{path}::columns=3,4")
+    ...     CCA(1).fit(views).canonical_correlations_.round(4)
+    array([0.237])
+    """
+    if client is not None:
+        found: Views = dask_back_end().open_on(client, str(x), str(y))
+        return found
+    return files.open_views(x, y)

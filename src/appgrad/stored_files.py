@@ -18,12 +18,14 @@ BATCH_CELLS, GAP, SPAN_BYTES = 2**20, 256, 2**23
 
 
 class StoredRows:
-    """A matrix on disk whose rows are read when they are asked for."""
+    """A matrix on disk whose rows are read when they are asked for, best `step` of them at a time."""
 
     ndim = 2
 
-    def __init__(self, shape: tuple[int, int], dtype: Any, read: Callable[[int, int], Array]) -> None:
-        self.shape, self.dtype, self.read = shape, np.dtype(dtype), read
+    def __init__(
+        self, shape: tuple[int, int], dtype: Any, read: Callable[[int, int], Array], step: int = 1
+    ) -> None:
+        self.shape, self.dtype, self.read, self.step = shape, np.dtype(dtype), read, step
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """All rows in memory."""
@@ -50,16 +52,12 @@ class StoredRows:
 
 def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
     """The numeric columns of one parquet file, or of several with the same columns, decoded once."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
+    pa, pq = pyarrow_parquet()
     spool, first, kinds = Spool(), None, []
     for path in paths:
         with _named(path, paths), pq.ParquetFile(path) as file:
-            names = _chosen_names(pa, file.schema_arrow, choose)
-            kinds.append(_common_type(file.schema_arrow, names))
+            names = parquet_names(pa, file.schema_arrow, choose)
+            kinds.append(parquet_type(file.schema_arrow, names))
             if first is None:
                 first = names
             elif list(names) != list(first):
@@ -87,7 +85,18 @@ def _named(path: str, paths: list[str]) -> Iterator[None]:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _chosen_names(pa: Any, schema: Any, choose: Choose) -> Array:
+def pyarrow_parquet() -> tuple[Any, Any]:
+    """What reads parquet files."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
+    return pa, pq
+
+
+def parquet_names(pa: Any, schema: Any, choose: Choose) -> Array:
+    """The columns asked for, all of them numeric."""
     # pandas stores the row labels of a frame as columns of their own.
     labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
     names = np.array([name for name in schema.names if name not in labels], dtype=object)
@@ -105,7 +114,7 @@ def _is_numeric(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _common_type(schema: Any, names: Array) -> np.dtype[Any]:
+def parquet_type(schema: Any, names: Array) -> np.dtype[Any]:
     """Single precision if all columns have it, double precision otherwise."""
     single = all(str(schema.field(name).type) in ("float", "halffloat") for name in names)
     return np.dtype(np.float32 if single and len(names) else np.float64)
@@ -151,16 +160,17 @@ def _only(found: list[str], key: str | None, path: str) -> str:
 
 def _stored(array: Any) -> StoredRows:
     """An array of any library that cuts rows by slices."""
+    step = array.chunks[0] if array.chunks else 1
     if array.ndim == 1:
         return StoredRows(
-            (array.shape[0], 1), array.dtype, lambda start, stop: np.asarray(array[start:stop])[:, None]
+            (array.shape[0], 1), array.dtype, lambda start, stop: np.asarray(array[start:stop])[:, None], step
         )
     if array.ndim != 2:
         raise ValueError(f"it holds an array of {array.ndim} dimensions; a view is rows x columns")
-    return StoredRows(array.shape, array.dtype, lambda start, stop: np.asarray(array[start:stop]))
+    return StoredRows(array.shape, array.dtype, lambda start, stop: np.asarray(array[start:stop]), step)
 
 
 def some_columns(rows: StoredRows, index: Array) -> StoredRows:
     """Some columns of a matrix on disk."""
     shape = rows.shape[0], len(index)
-    return StoredRows(shape, rows.dtype, lambda start, stop: rows.read(start, stop)[:, index])
+    return StoredRows(shape, rows.dtype, lambda start, stop: rows.read(start, stop)[:, index], rows.step)

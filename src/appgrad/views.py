@@ -44,6 +44,54 @@ class Part(NamedTuple):
     block: Callable[[], Block]
 
 
+# From parts to other parts of the same rows, whose blocks have some precision.
+Cut = Callable[[Generator[Part, None, None], Any], Generator[Part, None, None]]
+
+
+class Sweep(NamedTuple):
+    """One pass over the rows: what is made of every block, and how results are put together.
+
+    `cuts`, each with the precision of its blocks, turn the rows of the views that hold them into what `f` is
+    given. At most `most` blocks are worked on at a time, of `threads` that there are where the pass was asked
+    for. `seen` is told of rows that have been delivered, there too.
+    """
+
+    f: Callable[[Block], Any]
+    combine: Callable[[Any, Any], Any]
+    dtype: Any
+    threads: int
+    most: int | None = None
+    cuts: tuple[tuple[Cut, Any], ...] = ()
+    seen: Callable[[int], None] | None = None
+
+    def over(self, parts: Generator[Part, None, None], threads: int) -> Any:
+        """The result for rows that come in this process, in a fixed order."""
+        threads = threads if self.most is None else max(1, min(threads, self.most))
+        f, combine, parts = self.f, self.combine, _told(parts, self.seen)
+        for cut, dtype in self.cuts:
+            parts = cut(parts, dtype)
+        # Closed whatever happens: they hold a thread that reads, and a limit on the threads of BLAS.
+        with (
+            closing(parts) as parts,
+            closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results,
+        ):
+            total = next(results)
+            for result in results:
+                total = combine(total, result)
+            return total
+
+
+class Titles(NamedTuple):
+    """What messages call the two views and their columns."""
+
+    labels: tuple[str, str]
+    names: tuple[Array | None, Array | None]
+
+    def describe(self, view: int, column: int) -> str:
+        """A column: view 0 is X, view 1 is y."""
+        return describe(self.labels[view], self.names[view], column)
+
+
 class Views(Protocol):
     """Two views of the same rows, and the one way to compute anything from them."""
 
@@ -72,12 +120,24 @@ class Views(Protocol):
         """How many blocks are worked on at a time."""
 
     @property
+    def local(self) -> bool:
+        """Whether rows come to this process, and what is made of them may be kept here."""
+
+    @property
+    def groups(self) -> int | None:
+        """Into how many groups rows are put whose sums are added up, where they live in several places."""
+
+    @property
     def names(self) -> tuple[Array | None, Array | None]:
         """Column names of the two views, where there are any."""
 
     @property
     def labels(self) -> tuple[str, str]:
         """What messages call the two views."""
+
+    @property
+    def titles(self) -> Titles:
+        """Labels and names, for functions of blocks: these may be called far away."""
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order, in the precision of the views or in another one."""
@@ -97,8 +157,14 @@ class Views(Protocol):
         At most so many blocks at a time, where results take much memory.
         """
 
+    def run(self, sweep: Sweep) -> Any:
+        """The same for a pass that may have come through views made of these."""
+
     def sum(self, f: Callable[[Block], Sequence[Array]], dtype: Any = None) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
+
+    def regroup(self, groups: int) -> None:
+        """Put rows into so many groups, those of a run to go on with."""
 
     def take(self, rows: Array) -> Views:
         """The views restricted to these rows, in this order."""
@@ -121,6 +187,8 @@ class BaseViews:
     n_features_y: int
     dtype: np.dtype[Any]
     threads: int = 1
+    local: bool = True
+    groups: int | None = None
     labels: tuple[str, str] = ("X", "y")
     names: tuple[Array | None, Array | None] = (None, None)
 
@@ -145,26 +213,19 @@ class BaseViews:
         most: int | None = None,
     ) -> T:
         """`combine` over `f(block)` in a fixed order."""
-        threads = self.threads if most is None else max(1, min(self.threads, most))
-        # Closed whatever happens: they hold a thread that reads, and a limit on the threads of BLAS.
-        with (
-            closing(self.parts(dtype)) as parts,
-            closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results,
-        ):
-            total = next(results)
-            for result in results:
-                total = combine(total, result)
-            return total
+        found: T = self.run(Sweep(f, combine, dtype, self.threads, most))
+        return found
+
+    def run(self, sweep: Sweep) -> Any:
+        """The result of a pass over rows that come to this process."""
+        return sweep.over(self.parts(sweep.dtype), sweep.threads)
+
+    def regroup(self, groups: int) -> None:
+        """Rows that are in one place are in no groups."""
 
     def sum(self, f: Callable[[Block], Sequence[Array]], dtype: Any = None) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
-
-        def add(total: tuple[Array, ...], part: tuple[Array, ...]) -> tuple[Array, ...]:
-            for a, b in zip(total, part, strict=True):
-                a += b
-            return total
-
-        return self.reduce(lambda block: tuple(f(block)), add, dtype)
+        return self.reduce(lambda block: tuple(f(block)), _add, dtype)
 
     def order(self, rng: np.random.Generator) -> Array:
         """All rows in random order."""
@@ -181,9 +242,14 @@ class BaseViews:
         """Stored entries of a row of both views, on average."""
         return float(self.n_features_x + self.n_features_y)
 
+    @property
+    def titles(self) -> Titles:
+        """Labels and names."""
+        return Titles(self.labels, self.names)
+
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages."""
-        return describe(self.labels[view], self.names[view], column)
+        return self.titles.describe(view, column)
 
 
 class ArrayViews(BaseViews):
@@ -280,7 +346,52 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
     return m[index].astype(dtype, copy=False)
 
 
-class CountedViews(BaseViews):
+class DerivedViews(BaseViews):
+    """Views that make something of the rows of other views: of what and how many is up to those."""
+
+    def __init__(self, views: Views) -> None:
+        self.views = views
+        self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
+        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
+        self.labels, self.local = views.labels, views.local
+
+    @property
+    def cut(self) -> Cut:
+        """What is made of parts of the rows: the same object in every pass."""
+        raise NotImplementedError
+
+    def inner(self, dtype: Any) -> Any:
+        """The precision in which rows are asked for."""
+        return dtype
+
+    def blocks(self, dtype: Any = None) -> Iterator[Block]:
+        """Every row once, in order."""
+        return (part.block() for part in self.parts(dtype))
+
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks to be made of those of the other views."""
+        return self.cut(self.views.parts(self.inner(dtype)), dtype)
+
+    def run(self, sweep: Sweep) -> Any:
+        """A pass over the other views, wherever they are."""
+        cuts = ((self.cut, sweep.dtype), *sweep.cuts)
+        return self.views.run(sweep._replace(dtype=self.inner(sweep.dtype), cuts=cuts))
+
+    @property
+    def groups(self) -> int | None:  # type: ignore[override]
+        """Those of the other views."""
+        return self.views.groups
+
+    def regroup(self, groups: int) -> None:
+        """The same for the other views."""
+        self.views.regroup(groups)
+
+    def order(self, rng: np.random.Generator) -> Array:
+        """All rows in a random order that is not hard to read."""
+        return self.views.order(rng)
+
+
+class CountedViews(DerivedViews):
     """Views that count the rows they deliver, for `n_passes_` and for progress bars."""
 
     def __init__(
@@ -291,11 +402,10 @@ class CountedViews(BaseViews):
         threads: int | None = None,
         parent: CountedViews | None = None,
     ) -> None:
-        self.views, self.on_rows, self.parent, self.rows = views, on_rows, parent, 0
-        self.n_samples, self.dtype = views.n_samples, views.dtype
+        super().__init__(views)
+        self.on_rows, self.parent, self.rows = on_rows, parent, 0
         self.threads = views.threads if threads is None else threads
-        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
-        self.names, self.labels = views.names, views.labels
+        self.names = views.names
 
     @property
     def entries(self) -> float:
@@ -307,20 +417,20 @@ class CountedViews(BaseViews):
         """Rows delivered so far over rows there are."""
         return self.rows / self.n_samples
 
-    def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, counted."""
-        return (part.block() for part in self.parts(dtype))
-
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Blocks to be made, counted."""
-        with closing(self.views.parts(dtype)) as parts:
-            for part in parts:
-                self._count(part.rows)
-                yield part
+        return _told(self.views.parts(dtype), self._count)
 
-    def order(self, rng: np.random.Generator) -> Array:
-        """All rows in random order."""
-        return self.views.order(rng)
+    def run(self, sweep: Sweep) -> Any:
+        """A pass over the views, whose rows count."""
+        seen, count = sweep.seen, self._count
+
+        def both(rows: int) -> None:
+            count(rows)
+            if seen is not None:
+                seen(rows)
+
+        return self.views.run(sweep._replace(seen=both))
 
     def _count(self, rows: int) -> None:
         self.rows += rows
@@ -337,11 +447,12 @@ class CountedViews(BaseViews):
 def gathered(views: Views, *more: Views) -> ArrayViews:
     """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
     blocks = [block for part in (views, *more) for block in part.blocks()]
-    x, y = (_stacked([block[1 + view] for block in blocks]) for view in (0, 1))
+    x, y = (stacked([block[1 + view] for block in blocks]) for view in (0, 1))
     return ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads)
 
 
-def _stacked(parts: list[Matrix]) -> Matrix:
+def stacked(parts: list[Matrix]) -> Matrix:
+    """Matrices one below the other; sparse as soon as one is."""
     if len(parts) == 1:
         return parts[0]
     if any(sp.issparse(part) for part in parts):
@@ -387,3 +498,20 @@ def _is_single(m: Matrix) -> bool:
 
 def _same(block: Block) -> Block:
     return block
+
+
+def _add(total: tuple[Array, ...], part: tuple[Array, ...]) -> tuple[Array, ...]:
+    for a, b in zip(total, part, strict=True):
+        a += b
+    return total
+
+
+def _told(
+    parts: Generator[Part, None, None], seen: Callable[[int], None] | None
+) -> Generator[Part, None, None]:
+    """The same parts; someone is told of their rows."""
+    with closing(parts):
+        for part in parts:
+            if seen is not None:
+                seen(part.rows)
+            yield part

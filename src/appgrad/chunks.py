@@ -1,0 +1,228 @@
+"""Chunks of rows, on whatever machine: read when they are asked for, put together, cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .matrices import as_matrix
+from .threads import read_ahead
+from .views import (
+    BLOCK_BYTES,
+    COALESCED,
+    ENTRY_BYTES,
+    SPARSE_BLOCK,
+    Array,
+    ArrayViews,
+    Block,
+    Matrix,
+    Part,
+    stacked,
+)
+
+
+class Chunk(NamedTuple):
+    """Some rows of one view, and the call that reads them, wherever that is made.
+
+    `name` is what messages call it. What it is made of may be somewhere already: then `read` takes a
+    dictionary with the values of these keys.
+    """
+
+    read: Callable[..., Any]
+    name: str
+    rows: int | None = None
+    needs: tuple[Any, ...] = ()
+
+    def filled(self, values: dict[Any, Any]) -> Chunk:
+        """The same with what it needs."""
+        if not self.needs:
+            return self
+        return self._replace(read=partial(self.read, {key: values[key] for key in self.needs}), needs=())
+
+    def matrix(self) -> Matrix:
+        """The rows as an ndarray or CSR; an error names the chunk."""
+        try:
+            return as_matrix(self.read(), self.name)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # Whatever the code that makes a chunk may raise: the user is to know which one it was.
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(f"{self.name} cannot be read: {reason}") from error
+
+
+class Measured(NamedTuple):
+    """What is known of a chunk once it has been read: its shape, number type and size in memory as floats."""
+
+    rows: int
+    columns: int
+    dtype: np.dtype[Any]
+    entries: int
+    sparse: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in double precision, with the column indices of sparse entries."""
+        return (ENTRY_BYTES if self.sparse else 8) * self.entries
+
+
+def measured(chunks: Sequence[Chunk]) -> list[Measured]:
+    """What these chunks are like, each read once and dropped."""
+    found = []
+    for chunk in chunks:
+        m = chunk.matrix()
+        sparse = sp.issparse(m)
+        entries = int(m.nnz) if sparse else int(np.prod(m.shape))
+        found.append(Measured(m.shape[0], m.shape[1], np.dtype(m.dtype), entries, sparse))
+    return found
+
+
+class Side(NamedTuple):
+    """The chunks of one view that hold the rows of a group, and where each of them begins."""
+
+    chunks: tuple[Chunk, ...]
+    starts: tuple[int, ...]
+
+
+class Group:
+    """A range of rows of both views: chunks that are read in every pass, or once, and kept.
+
+    The chunks of the two views need not end at the same rows.
+    """
+
+    def __init__(self, start: int, stop: int, x: Side, y: Side, keep: bool) -> None:
+        self.start, self.stop = start, stop
+        cuts = {start, stop, *(at for side in (x, y) for at in side.starts if start < at < stop)}
+        self.ranges = list(pairwise(sorted(cuts)))
+        self.sides: tuple[Side, Side] | tuple[()] = () if keep else (x, y)
+        self.kept = list(coalesced(map(Reader(x, y), self.ranges))) if keep else None
+
+    def __sizeof__(self) -> int:
+        """Bytes of what is kept, for those who watch over memory."""
+        blocks = self.kept or []
+        return 1000 + sum(_bytes(m) for block in blocks for m in block[1:])
+
+    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
+        """Blocks to be cut from the rows, each read while those before it are worked on."""
+        if self.kept is not None:
+            for block in self.kept:
+                yield from _cut(block, dtype)
+            return
+        read = Reader(*self.sides)
+        with closing(read_ahead(partial(read, range_) for range_ in self.ranges)) as reads:
+            for block in coalesced(make() for make in reads):
+                yield from _cut(block, dtype)
+
+    def take(self, rows: Array) -> Block:
+        """These rows, which are in ascending order; only the chunks that hold them are read."""
+        found: list[Block] = []
+        # One after the other: what is not asked for is not kept.
+        for block in self.kept if self.kept is not None else self._holding(rows):
+            stop = block.offset + block.x.shape[0]
+            here = rows[np.searchsorted(rows, block.offset) : np.searchsorted(rows, stop)] - block.offset
+            if len(here):
+                found.append(Block(0, block.x[here], block.y[here]))
+        return Block(int(rows[0]), stacked([b.x for b in found]), stacked([b.y for b in found]))
+
+    def _holding(self, rows: Array) -> Iterator[Block]:
+        read = Reader(*self.sides)
+        for start, stop in self.ranges:
+            if np.searchsorted(rows, start) < np.searchsorted(rows, stop):
+                yield read((start, stop))
+
+
+class Reader:
+    """What reads ranges of rows, each within one chunk of either view, in ascending order.
+
+    The last chunk of each view stays until another one is needed.
+    """
+
+    def __init__(self, x: Side, y: Side) -> None:
+        self.sides = x, y
+        self.last: list[tuple[int, Matrix] | None] = [None, None]
+
+    def __call__(self, range_: tuple[int, int]) -> Block:
+        """A range of rows of both views."""
+        start, stop = range_
+        return Block(start, *(self._rows(view, start, stop) for view in (0, 1)))
+
+    def _rows(self, view: int, start: int, stop: int) -> Matrix:
+        side, held = self.sides[view], self.last[view]
+        i = int(np.searchsorted(side.starts, start, side="right")) - 1
+        if held is None or held[0] != i:
+            chunk, self.last[view] = side.chunks[i], None
+            m = chunk.matrix()
+            if m.shape[0] != chunk.rows:
+                raise ValueError(
+                    f"{chunk.name} has {m.shape[0]} rows and had {chunk.rows} before: chunks must be "
+                    "the same whenever they are computed"
+                )
+            held = self.last[view] = i, m
+        m, offset = held[1], side.starts[i]
+        return m if m.shape[0] == stop - start else m[start - offset : stop - offset]
+
+
+class Rows:
+    """Parts of the rows of a group as parts of some of its rows, which are in ascending order.
+
+    The first of them is row `first` of all that were chosen.
+    """
+
+    def __init__(self, rows: Array, first: int) -> None:
+        self.rows, self.first = rows, first
+
+    def __call__(self, parts: Iterable[Part], start: int) -> Generator[Part, None, None]:
+        """Blocks of the rows chosen; the parts begin at row `start`."""
+        for part in parts:
+            lo, hi = np.searchsorted(self.rows, [start, start + part.rows])
+            if lo < hi:
+                yield Part(int(hi - lo), partial(self._chosen, part, int(lo), int(hi)))
+            start += part.rows
+
+    def _chosen(self, part: Part, lo: int, hi: int) -> Block:
+        block = part.block()
+        index = self.rows[lo:hi] - block.offset
+        return Block(self.first + lo, block.x[index], block.y[index])
+
+
+def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks put together until they are large enough: partial sums are O(k p), whatever a block holds."""
+    waiting: list[Block] = []
+    size = entries = 0
+    for block in blocks:
+        waiting.append(block)
+        size += sum(_bytes(m) for m in block[1:])
+        entries += sum(int(m.nnz) for m in block[1:] if sp.issparse(m))
+        least = max(COALESCED * (block.x.shape[1] + block.y.shape[1]), SPARSE_BLOCK)
+        sparse = sp.issparse(block.x) and sp.issparse(block.y)
+        # Dense ones are large enough sooner: what is added up is no larger than a few of their rows.
+        if entries >= least and size >= BLOCK_BYTES if sparse else size >= BLOCK_BYTES // 4:
+            yield _together(waiting)
+            waiting, size, entries = [], 0, 0
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(blocks: list[Block]) -> Block:
+    return Block(blocks[0].offset, *(stacked([block[view] for block in blocks]) for view in (1, 2)))
+
+
+def _cut(block: Block, dtype: Any) -> Iterator[Part]:
+    """Parts of rows in memory."""
+    for part in ArrayViews(block.x, block.y, threads=1).parts(dtype):
+        yield Part(part.rows, partial(_moved, part, block.offset))
+
+
+def _moved(part: Part, offset: int) -> Block:
+    block = part.block()
+    return block._replace(offset=block.offset + offset)
+
+
+def _bytes(m: Matrix) -> int:
+    return int(m.data.nbytes + m.indices.nbytes if sp.issparse(m) else m.nbytes)

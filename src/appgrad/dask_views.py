@@ -1,0 +1,320 @@
+"""Dask: the only file that imports it. Its collections as chunks, its clients as a cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from cloudpickle import dumps
+from dask.optimization import cull
+from distributed import Client, Future, KilledWorker, as_completed, default_client, get_worker
+from distributed.client import FutureCancelledError
+
+from .chunks import Chunk
+from .cluster_views import ClusterViews, Here, LostError, Source, Worker
+from .file_parts import file_facts, listed, pieces_of
+from .matrices import as_column, as_matrix, feature_names
+from .threads import blas_threads
+from .views import Array
+
+# Seconds to wait for the first worker.
+PATIENCE = 30
+REPARTITION = "use partitions of at most {0} rows, as {1}.repartition(npartitions=...) gives"
+
+
+class DaskCluster:
+    """The workers of a Dask client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError as error:
+            raise ConnectionError(
+                f"the Dask cluster has no workers after {PATIENCE} s: start some"
+            ) from error
+        found = client.scheduler_info(n_workers=-1)["workers"]
+        self.workers = [Worker(a, float(found[a]["memory_limit"] or np.inf)) for a in sorted(found)]
+
+    @property
+    def threads(self) -> Callable[[], int]:
+        """Those of the worker that asks."""
+        return worker_threads
+
+    def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Future:
+        """A task, for a worker if that is there."""
+        # Named anew: a task that was done before may have been lost with its worker.
+        name = f"appgrad{f.__name__}-{os.urandom(8).hex()}"
+        with self._at_work():
+            return self.client.submit(f, *args, key=name, workers=[pin], allow_other_workers=True)
+
+    def spread(self, value: Any, pin: str | None = None) -> Future:
+        """A value on all workers, or on one of them."""
+        with self._at_work():
+            there = pin is not None and pin in self.client.scheduler_info(n_workers=-1)["workers"]
+            workers = [pin] if there else None
+            # In a list: Dask takes a tuple for several values.
+            return self.client.scatter([value], broadcast=pin is None, workers=workers, hash=False)[0]
+
+    def result(self, future: Future) -> Any:
+        """The result of a task."""
+        with self._at_work():
+            return future.result()
+
+    def finished(self, futures: Sequence[Future]) -> Iterator[int]:
+        """Tasks as they end."""
+        places = {future.key: i for i, future in enumerate(futures)}
+        with self._at_work():
+            for future in as_completed(futures):
+                yield places[future.key]
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Errors of the cluster in words of those who use it."""
+        try:
+            yield
+        except KilledWorker as error:
+            raise MemoryError(
+                f"workers were killed at work ({error.task}), as they are when they take more memory than "
+                "they may"
+            ) from error
+        except FutureCancelledError as error:
+            self._require_scheduler(error)
+            raise LostError(str(error)) from error
+        except (OSError, TimeoutError) as error:
+            self._require_scheduler(error)
+            raise
+
+    def _require_scheduler(self, error: Exception) -> None:
+        lost = getattr(error, "reason", "") == "scheduler-connection-lost"
+        if lost or self.client.status != "running":
+            raise ConnectionError(
+                "the Dask scheduler is gone: start a new cluster and fit again; a run that has a checkpoint "
+                "goes on from there"
+            ) from error
+
+
+def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
+    """Views on arrays or data frames of Dask, on the active client; without one, in this process."""
+    client = active_client()
+    X, y = _collection(X, y, "X"), _collection(y, X, "y")
+    x, y = dask.optimize(*(_with_own_chunks(client, as_dask_column(data)) for data in (X, y)))
+    sources = _sources(x, y)
+    if client is None and any(source.futures for source in sources):
+        raise ValueError("the data are on a Dask cluster, and no client of it is active: make one first")
+    _warn_of_chunks(x, y)
+    return ClusterViews(Here() if client is None else DaskCluster(client), *sources, min_rows)
+
+
+def open_on(client: Client, x: str, y: str) -> ClusterViews:
+    """Views on two sources of files, read by the workers of a client."""
+    cluster, found = DaskCluster(client), []
+    pins = [worker.address for worker in cluster.workers]
+    for source in (x, y):
+        try:
+            paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}; workers look for it under this very path") from error
+        asked = [
+            cluster.submit(file_facts, source, kind, path, pin=pins[i * len(pins) // len(paths)])
+            for i, path in enumerate(paths)
+        ]
+        pieces = pieces_of(source, kind, paths, [cluster.result(future) for future in asked], len(pins))
+        chunks = tuple(Chunk(part.read, part.name, part.rows) for part in pieces.parts)
+        smaller = "cut the files of {1} into parts of at most {0} rows"
+        found.append(Source(chunks, source, pieces.names, None, pieces.row_bytes, smaller))
+    return ClusterViews(cluster, found[0], found[1])
+
+
+def lazily(data: Any, f: Callable[[Any], Array], columns: int | None, dtype: Any) -> da.Array:
+    """A Dask array of what a function makes of the rows of each chunk, computed when it is asked for.
+
+    Rows of so many columns, or one number each.
+    """
+    x = as_dask_column(data.to_dask_array() if hasattr(data, "to_dask_array") else data)
+    if x.numblocks[1] > 1:
+        x = x.rechunk({1: -1})
+    if columns is None:
+        return x.map_blocks(f, dtype=dtype, meta=np.empty(0, dtype), chunks=(x.chunks[0],), drop_axis=1)
+    meta = np.empty((0, 0), dtype)
+    return x.map_blocks(f, dtype=dtype, meta=meta, chunks=(x.chunks[0], (columns,)))
+
+
+def as_dask_column(data: Any) -> Any:
+    """One-dimensional Dask data as one column."""
+    if hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        return data.to_frame()
+    return data[:, None] if isinstance(data, da.Array) and data.ndim == 1 else data
+
+
+def active_client() -> Client | None:
+    """The client that Dask would use here, if there is one."""
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def worker_threads() -> int:
+    """Threads of the worker that this is called on."""
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:
+        return blas_threads()
+
+
+class Graph:
+    """The piece of a Dask graph that makes one chunk; column chunks are put side by side."""
+
+    def __init__(self, graph: dict[Any, Any], keys: list[Any]) -> None:
+        self.graph, self.keys = graph, keys
+
+    def __call__(self, values: dict[Any, Any] | None = None) -> Any:
+        """The rows of the chunk; some of what it is made of may be there already."""
+        return _joined(_computed({**self.graph, **(values or {})}, self.keys))
+
+
+class Together:
+    """Two chunks, one of each view, that come from the same data: what they share is computed once."""
+
+    def __init__(self, x: Graph, y: Graph) -> None:
+        self.x, self.y = x, y
+        self.other: Any = None
+
+    def first(self) -> Any:
+        """The chunk of the first view."""
+        found = _computed({**self.x.graph, **self.y.graph}, [*self.x.keys, *self.y.keys])
+        self.other = _joined(found[len(self.x.keys) :])
+        return _joined(found[: len(self.x.keys)])
+
+    def second(self) -> Any:
+        """The chunk of the second view, at hand when that of the first has just been asked for."""
+        other, self.other = self.other, None
+        return self.y() if other is None else other
+
+
+def _computed(graph: dict[Any, Any], keys: list[Any]) -> Sequence[Any]:
+    """The values of keys, computed right here; an error says which files it may be about."""
+    try:
+        found: Sequence[Any] = dask.get(graph, keys)
+        return found
+    except Exception as error:
+        files = [file for file in _files_named(graph) if os.path.basename(file) not in str(error)]
+        if files:
+            raise ValueError(f"{error} (in {', '.join(files)})") from error
+        raise
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    ms = [as_matrix(part, "a chunk") for part in parts]
+    return sp.hstack(ms, format="csr") if any(map(sp.issparse, ms)) else np.hstack(ms)
+
+
+def _sources(x: Any, y: Any) -> tuple[Source, Source]:
+    """Both collections as chunks."""
+    graphs, futures = zip(*(_graphs(data) for data in (x, y)), strict=True)
+    rows = [_known_rows(data) for data in (x, y)]
+    chunks: list[list[Chunk]] = []
+    for view, label in enumerate("Xy"):
+        chunks.append([])
+        for i, (graph, needs) in enumerate(graphs[view]):
+            chunks[view].append(Chunk(graph, f"chunk {i} of {label}", rows[view][i], needs))
+    if rows[0] == rows[1]:
+        for i, ((a, needs_a), (b, needs_b)) in enumerate(zip(*graphs, strict=True)):
+            if not (needs_a or needs_b or a.graph.keys().isdisjoint(b.graph)):
+                both = Together(a, b)
+                chunks[0][i] = chunks[0][i]._replace(read=both.first)
+                chunks[1][i] = chunks[1][i]._replace(read=both.second)
+    found = []
+    for view, data in enumerate((x, y)):
+        source = Source(tuple(chunks[view]), "Xy"[view], futures=futures[view])
+        if not isinstance(data, da.Array):
+            source = source._replace(names=feature_names(data._meta), smaller=REPARTITION)
+        elif isinstance(data._meta, np.ndarray):
+            source = source._replace(row_bytes=8.0 * data.shape[1])
+        found.append(source)
+    return found[0], found[1]
+
+
+def _graphs(data: Any) -> tuple[list[tuple[Graph, tuple[Any, ...]]], dict[Any, Future]]:
+    """The graph of each chunk of rows with the keys of futures in it, and all of these."""
+    whole, found, futures = dict(data.__dask_graph__()), [], dict[Any, Future]()
+    for keys in data.__dask_keys__():
+        keys = keys if isinstance(keys, list) else [keys]
+        graph, _ = cull(whole, keys)
+        needs = {key: task for key, task in graph.items() if isinstance(task, Future)}
+        futures |= needs
+        rest = {key: task for key, task in graph.items() if key not in needs}
+        found.append((Graph(rest, keys), tuple(needs)))
+    return found, futures
+
+
+def _known_rows(data: Any) -> list[int | None]:
+    if not isinstance(data, da.Array):
+        return [None] * data.npartitions
+    return [None if np.isnan(rows) else int(rows) for rows in data.chunks[0]]
+
+
+def _collection(data: Any, other: Any, label: str) -> Any:
+    """A Dask collection as it is; anything else in chunks like those of the other view."""
+    if not hasattr(data, "__dask_graph__"):
+        data = as_matrix(as_column(data), label)
+        alike = isinstance(other, da.Array) and other.shape[0] == data.shape[0]
+        return da.from_array(data, chunks=(other.chunks[0] if alike else "auto", -1), asarray=False)
+    if isinstance(data, da.Array):
+        if data.ndim not in (1, 2):
+            raise ValueError(f"{label} is an array of {data.ndim} dimensions: a view is rows x columns")
+        if data.dtype.kind not in "biufO":
+            raise TypeError(f"{label} has dtype {data.dtype}: CCA needs real numbers")
+    elif not (hasattr(data, "npartitions") and hasattr(data, "dtypes")):
+        raise TypeError(f"{label} is a {type(data).__name__}: use a Dask array or a Dask data frame")
+    return data
+
+
+def _with_own_chunks(client: Client | None, data: Any) -> Any:
+    """A collection whose chunks can be computed one by one; one that takes a whole cluster is computed."""
+    if client is None:
+        return data
+    graph = dict(dask.optimize(data)[0].__dask_graph__())
+    # Tasks that move rows between workers, as shuffles do, are those of the package for clusters.
+    tasks = (getattr(getattr(task, "func", None), "__module__", None) or "" for task in graph.values())
+    return client.persist(data) if any(name.startswith("distributed.") for name in tasks) else data
+
+
+def _warn_of_chunks(x: Any, y: Any) -> None:
+    """Say what chunks cost that are not ranges of rows, the same ones in both views."""
+    for data, label in ((x, "X"), (y, "y")):
+        if isinstance(data, da.Array) and data.numblocks[1] > 1:
+            warnings.warn(
+                f"the columns of {label} are split into {data.numblocks[1]} chunks: rechunked wherever they "
+                f"are read, which takes a copy of them; {label}.rechunk({{1: -1}}) avoids it",
+                UserWarning,
+                stacklevel=5,
+            )
+    rows = _known_rows(x), _known_rows(y)
+    known = [[count for count in counts if count is not None] for counts in rows]
+    if known[0] != known[1] and known == list(rows) and sum(known[0]) == sum(known[1]):
+        warnings.warn(
+            f"the rows of X and y are split at different places, into {len(rows[0])} and {len(rows[1])} "
+            "chunks: rechunked where they are read, and those at the edges of a worker's share read twice; "
+            "y.rechunk((X.chunks[0], -1)) avoids it",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _files_named(graph: dict[Any, Any]) -> list[str]:
+    """Files whose paths occur in a graph, wherever its tasks keep them."""
+    texts = re.findall(rb"[\x20-\x7e]{4,}", dumps(graph))
+    found = {part for text in texts for part in re.findall(r"/?[\w.=\-/@]+", text.decode()) if "." in part}
+    return sorted(path for path in found if os.path.isfile(path))

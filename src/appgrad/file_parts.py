@@ -1,0 +1,193 @@
+"""Files in pieces that can be read apart from each other, on any machine that has them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .files import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
+from .stored_files import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
+from .stored_views import stamp
+from .views import BLOCK_BYTES, Array, Matrix
+
+# Bytes of a piece, as floats.
+PIECE_BYTES = 2 * BLOCK_BYTES
+
+
+class FileFacts(NamedTuple):
+    """What one file holds; `steps` are rows that are best read together, one after the other.
+
+    None of them: the file is decoded as a whole.
+    """
+
+    rows: int
+    columns: int
+    names: Array | None
+    dtype: np.dtype[Any]
+    steps: tuple[int, ...] | None
+    stamp: tuple[int, int]
+
+
+class Piece(NamedTuple):
+    """Some rows of a file."""
+
+    read: Callable[[], Matrix]
+    name: str
+    rows: int
+
+
+class Pieces(NamedTuple):
+    """All rows of a source; bytes of one as floats, unless they are sparse."""
+
+    parts: list[Piece]
+    names: Array | None
+    row_bytes: float | None
+
+
+def listed(source: str) -> tuple[list[str], str]:
+    """The files of a source and their kind, as they are found here."""
+    path, key, _ = selected(source)
+    paths, kind = files_of(path)
+    require_key(source, key, kind)
+    return paths, kind
+
+
+def file_facts(source: str, kind: str, path: str) -> FileFacts:
+    """What one file of a source holds."""
+    _, key, columns = selected(source)
+    choose, when = chooser(columns), stamp(path)
+    with explained(path, kind):
+        if kind == ".parquet":
+            pa, pq = pyarrow_parquet()
+            with pq.ParquetFile(path) as file:
+                names = parquet_names(pa, file.schema_arrow, choose)
+                rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+                dtype = parquet_type(file.schema_arrow, names)
+                return FileFacts(sum(rows), len(names), names, dtype, tuple(rows), when)
+        if kind in (".npy", ".zarr", *HDF5):
+            stored = _stored(path, kind, key)
+            index = choose(stored.shape[1], None)
+            width = stored.shape[1] if index is None else len(index)
+            step = max(1, min(stored.step, stored.shape[0]))
+            steps = [min(step, stored.shape[0] - start) for start in range(0, stored.shape[0], step)]
+            return FileFacts(stored.shape[0], width, None, np.dtype(stored.dtype), tuple(steps), when)
+    table = read_table(_named(source, path))
+    m = table.matrix
+    return FileFacts(m.shape[0], m.shape[1], table.names, np.dtype(m.dtype), None, when)
+
+
+def pieces_of(source: str, kind: str, paths: list[str], facts: list[FileFacts], workers: int) -> Pieces:
+    """The rows of a source in pieces of a size that workers can hold several of.
+
+    Files that are decoded as a whole are pieces themselves; a single one is read by every worker, each for
+    its share of the rows.
+    """
+    first, parts = facts[0], list[Piece]()
+    width = max(fact.columns for fact in facts)
+    dtype = np.result_type(*(fact.dtype for fact in facts))
+    for path, fact in zip(paths, facts, strict=True):
+        if kind not in SVM and list(fact.names if fact.names is not None else ()) != list(
+            first.names if first.names is not None else ()
+        ):
+            raise ValueError(f"{path}: it has other columns than {paths[0]}")
+        if fact.steps is None:
+            count = workers if len(paths) == 1 else 1
+            ends = [fact.rows * i // count for i in range(count + 1)]
+            ranges = [(a, b, (0, 0)) for a, b in itertools.pairwise(ends) if a < b]
+        else:
+            ranges = _ranges(fact.steps, max(1, PIECE_BYTES // (8 * max(1, fact.columns))))
+        for start, stop, groups in ranges:
+            read = partial(_read, _named(source, path), kind, (start, stop), groups, width, dtype, fact.stamp)
+            parts.append(
+                Piece(read, path if len(ranges) == 1 else f"{path} (rows {start}-{stop - 1})", stop - start)
+            )
+    return Pieces(parts, first.names, None if first.steps is None else 8.0 * width)
+
+
+def _ranges(steps: tuple[int, ...], most: int) -> list[tuple[int, int, tuple[int, int]]]:
+    """Ranges of rows, and of steps, of at most so many rows unless a single step has more."""
+    found, start, stop, first = [], 0, 0, 0
+    for i, rows in enumerate(steps):
+        if stop > start and stop + rows - start > most:
+            found.append((start, stop, (first, i)))
+            start, first = stop, i
+        stop += rows
+    if stop > start:
+        found.append((start, stop, (first, len(steps))))
+    return found
+
+
+def _read(
+    source: str,
+    kind: str,
+    rows: tuple[int, int],
+    groups: tuple[int, int],
+    width: int,
+    dtype: Any,
+    when: tuple[int, int],
+) -> Matrix:
+    """Some rows of one file, which must be what it was."""
+    path, key, columns = selected(source)
+    start, stop = rows
+    if stamp(path) != when:
+        raise ValueError("it has changed since it was opened: open it again, when it is complete")
+    choose = chooser(columns)
+    if kind == ".parquet":
+        pa, pq = pyarrow_parquet()
+        with pq.ParquetFile(path) as file:
+            names = list(parquet_names(pa, file.schema_arrow, choose))
+            table = file.read_row_groups(list(range(*groups)), columns=names, use_threads=False)
+            return np.column_stack([table.column(name).to_numpy() for name in names]).astype(
+                dtype, copy=False
+            )
+    if kind in (".npy", ".zarr", *HDF5):
+        stored = _stored(path, kind, key)
+        index = choose(stored.shape[1], None)
+        found = stored.read(start, stop)
+        return found if index is None else found[:, index]
+    m = read_table(source).matrix
+    m = m if stop - start == m.shape[0] else m[start:stop]
+    if sp.issparse(m) and m.shape[1] < width:
+        # Zeros are left out: other files may have columns that this one does not mention.
+        m = sp.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width))
+    return m
+
+
+class _Stored(NamedTuple):
+    shape: tuple[int, int]
+    dtype: Any
+    read: Callable[[int, int], Array]
+    step: int
+
+
+def _stored(path: str, kind: str, key: str | None) -> _Stored:
+    """An array on disk and how many of its rows are best read together."""
+    if kind != ".npy":
+        found = read_zarr(path, key) if kind == ".zarr" else read_h5(path, key)
+        return _Stored(found.shape, found.dtype, found.read, found.step)
+    m = np.load(path, mmap_mode="r", allow_pickle=False)
+    m = m[:, None] if m.ndim == 1 else m
+    if m.ndim != 2:
+        raise ValueError(f"it holds an array of {m.ndim} dimensions; a view is rows x columns")
+    return _Stored(
+        m.shape, m.dtype, partial(_npy_rows, path, m), max(1, BLOCK_BYTES // (8 * max(1, m.shape[1])))
+    )
+
+
+def _npy_rows(path: str, m: Any, start: int, stop: int) -> Array:
+    """Rows of a file, read and not mapped: pages of a mapped file count as memory of the process."""
+    if not m.flags.c_contiguous:
+        return np.array(m[start:stop])
+    width = m.shape[1]
+    offset = m.offset + start * width * m.dtype.itemsize
+    return np.fromfile(path, m.dtype, (stop - start) * width, offset=offset).reshape(-1, width)
+
+
+def _named(source: str, path: str) -> str:
+    """A source with one of its files in place of all of them."""
+    return "::".join([path, *source.split("::")[1:]])
