@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,13 +19,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import persist
 from .checkpoint import EVERY, Checkpoint
 from .choose import solving
+from .kernels import MappedViews
 from .matrices import as_column, as_matrix, feature_names
-from .metrics import correlations
+from .metrics import correlations, paired_correlations
+from .moments import second_moments
 from .options import ITERATIVE, Options
 from .parameters import checked
 from .remarks import warn_if_unconverged
 from .solve import Problem, Progress, Solution
-from .sources import as_views, is_views
+from .sources import as_views, dask_back_end, is_dask, is_views
 from .streaming import StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__
@@ -32,6 +35,7 @@ from .views import (
     BLOCK_BYTES,
     ENTRY_BYTES,
     Array,
+    Block,
     CountedViews,
     Matrix,
     Views,
@@ -92,6 +96,11 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
                 if progress is None:
                     raise
                 interrupted = True
+            except (ConnectionError, MemoryError):
+                # What was reached before a cluster was lost is not.
+                if book is not None and progress is not None:
+                    book.write(progress)
+                raise
             assert progress is not None
             if book is not None:
                 book.write(progress)
@@ -118,17 +127,19 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         return self
 
     def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
-        """Scores of X, or of both views when y is given or X is a `Views` object."""
+        """Scores of X, or of both views when y is given or X is a `Views` object.
+
+        Scores of Dask arrays and data frames are Dask arrays, computed when they are asked for.
+        """
         check_is_fitted(self, "canonical_correlations_")
         if is_views(X):
-            views = as_views(X, y)
-            self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
-            self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
-            scores = [
-                (self._project(block.x, 0, block.offset), self._project(block.y, 1, block.offset))
-                for block in views.blocks()
-            ]
+            views = self._views(X, y)
+            model = self._light()
+            scores = views.reduce(partial(_scores_of, model), _joined)
             return np.vstack([u for u, _ in scores]), np.vstack([v for _, v in scores])
+        if is_dask(X) or is_dask(y):
+            U = self._lazy(X, 0)
+            return U if y is None else (U, self._lazy(y, 1))
         m = as_matrix(X, "X")
         self._require_columns(m.shape[1], None, 0, "X")
         validate_data(self, X, reset=False, skip_check_array=True)
@@ -151,8 +162,40 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             raise ValueError(f"sample_weight is not supported by {type(self).__name__}.score")
         if y is None and not is_views(X):
             raise ValueError("score needs both views: score(X, y)")
-        U, V = self.transform(X, y)
-        return float(np.mean(correlations(U, V)))
+        if not (is_views(X) or is_dask(X) or is_dask(y)):
+            U, V = self.transform(X, y)
+            return float(np.mean(correlations(U, V)))
+        # Of rows that may be many, no more is kept than sums.
+        check_is_fitted(self, "canonical_correlations_")
+        views, model = self._views(X, y), self._light()
+        second = second_moments(MappedViews(views, Projection(model, 0), Projection(model, 1)))
+        return float(np.mean(paired_correlations(second.scatter)))
+
+    def _views(self, X: Any, y: Any) -> Views:
+        """Views on rows that have the columns of the fit."""
+        views = as_views(X, y)
+        self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
+        self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+        return views
+
+    def _lazy(self, data: Any, view: int) -> Any:
+        """Scores of Dask data, to be computed."""
+        back_end, label = dask_back_end(), "Xy"[view]
+        if not is_dask(data):
+            raise TypeError(f"{label} is not of Dask, and the other view is: use the same for both")
+        columns = getattr(data, "columns", None)
+        p = data.shape[1] if columns is None and data.ndim == 2 else 1 if columns is None else len(columns)
+        names = None if columns is None else feature_names(data._meta)
+        self._require_columns(p, names, view, label)
+        k = len(self.canonical_correlations_)
+        return back_end.lazily(data, partial(_scores, self._light(), view), k)
+
+    def _light(self) -> Self:
+        """The model without what workers have no use for."""
+        model = copy.copy(self)
+        model.__dict__.update(callback=None, checkpoint=None, random_state=None)
+        model.__dict__.pop("_stream", None)
+        return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
@@ -309,6 +352,35 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
                 require_finite(part, name, offset + start)
             out[start : start + rows] = scores
         return out
+
+
+class Projection:
+    """The scores of rows in one view, as features of them."""
+
+    def __init__(self, model: BaseCCA, view: int) -> None:
+        self.model, self.view = model, view
+
+    @property
+    def n_features(self) -> int:
+        """One for each component."""
+        return len(self.model.canonical_correlations_)
+
+    def __call__(self, x: Matrix) -> Array:
+        """Scores."""
+        return self.model._project(x, self.view)
+
+
+def _scores(model: BaseCCA, view: int, chunk: Any) -> Array:
+    """Scores of a chunk, whatever it is."""
+    return model._project(as_matrix(as_column(chunk), "Xy"[view]), view)
+
+
+def _scores_of(model: BaseCCA, block: Block) -> list[tuple[Array, Array]]:
+    return [(model._project(block.x, 0, block.offset), model._project(block.y, 1, block.offset))]
+
+
+def _joined(a: list[Any], b: list[Any]) -> list[Any]:
+    return a + b
 
 
 def _written(book: Checkpoint, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:

@@ -35,6 +35,7 @@ class Checkpoint:
         self, path: str | os.PathLike[str], every: float, views: Views, params: dict[str, Any]
     ) -> None:
         self.path, self.every = Path(path), every
+        self.views = views
         self.facts = {"data": _fingerprint(views), "params": params}
         self.saved: Saved | None = None
         self.rng: Any = None
@@ -63,7 +64,13 @@ class Checkpoint:
         if progress.saved is None:
             return
         spec, arrays = packed(progress.saved())
-        meta = {"library": __version__, "state": spec, "rng": self.rng, **self.facts}
+        meta = {
+            "library": __version__,
+            "state": spec,
+            "rng": self.rng,
+            "groups": self.views.groups,
+            **self.facts,
+        }
         try:
             persist.write(self.path, arrays, meta, FORMAT)
         except OSError as error:
@@ -85,6 +92,10 @@ class Checkpoint:
         try:
             self.saved, self.rng = Saved(*unpacked(meta["state"], arrays)), meta["rng"]
             restored_generator(self.rng)
+            groups = meta.get("groups")
+            if groups is not None and self.views.groups not in (None, int(groups)):
+                # Those of the run, however many workers there are now: sums are added in the same order.
+                self.views.regroup(int(groups))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"{self.path} is damaged ({error!r}): remove it to start anew") from error
 

@@ -215,7 +215,12 @@ def _together(blocks: list[Block]) -> Block:
 
 def _cut(block: Block, dtype: Any) -> Iterator[Part]:
     """Parts of rows in memory."""
-    for part in ArrayViews(block.x, block.y, threads=1).parts(dtype):
+    views = ArrayViews(block.x, block.y, threads=1)
+    if sp.issparse(block.x) and sp.issparse(block.y):
+        # Coalesced already: as few as leave several threads something to do.
+        count = max(1, sum(_bytes(m) for m in block[1:]) // BLOCK_BYTES)
+        views.block_rows = -(-views.n_samples // count)
+    for part in views.parts(dtype):
         yield Part(part.rows, partial(_moved, part, block.offset))
 
 

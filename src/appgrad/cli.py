@@ -7,6 +7,8 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +30,7 @@ from .models import load
 from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
-from .sources import open_views
+from .sources import dask_back_end, open_views
 from .sparse_cca import SparseCCA
 from .terminal import (
     facts_of,
@@ -138,6 +140,10 @@ def fit(
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Which rows are held out; start of iterative solvers.")
     ] = 0,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Work on a Dask cluster, or on N processes here.", metavar="ADDRESS|local[:N]"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit CCA to two files and show training and held-out correlations.
@@ -170,28 +176,31 @@ def fit(
         if checkpoint is not None and checkpoint.resolve() == output.resolve():
             raise typer.BadParameter("--checkpoint and --output are the same file")
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, line(not as_json) as watch:
-        warnings.simplefilter("always")
-        watch.begin("reading files")
-        views = open_views(x, y)
-        try:
-            model.set_params(callback=watch.step).fit(watch.views("fit", views))
-        except KeyboardInterrupt:
-            written = []
-            if output is not None and hasattr(model, "canonical_correlations_"):
+    with _scheduler(scheduler) as client:
+        with warnings.catch_warnings(record=True) as caught, line(not as_json) as watch:
+            warnings.simplefilter("always")
+            watch.begin("reading files")
+            views = open_views(x, y, client=client)
+            try:
+                model.set_params(callback=watch.step).fit(watch.views("fit", views))
+            except KeyboardInterrupt:
+                written = []
+                if output is not None and hasattr(model, "canonical_correlations_"):
+                    model.save(output)
+                    written.append(f"the best model so far is in {output}")
+                if checkpoint is not None and checkpoint.exists():
+                    written.append(f"go on with --resume --checkpoint {checkpoint}")
+                say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)
+                raise typer.Exit(1) from None
+            model.callback = None
+            fitted = time.perf_counter() - start
+            if output is not None:
                 model.save(output)
-                written.append(f"the best model so far is in {output}")
-            if checkpoint is not None and checkpoint.exists():
-                written.append(f"go on with --resume --checkpoint {checkpoint}")
-            say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)
-            raise typer.Exit(1) from None
-        model.callback = None
-        fitted = time.perf_counter() - start
-        if output is not None:
-            model.save(output)
-    messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
-    with line(not as_json) as watch:
-        tested = _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
+        messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
+        with line(not as_json) as watch:
+            tested = (
+                _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
+            )
     spent = time.perf_counter() - start
     messages += overfitted(model, tested)
     if checkpoint is not None and model.solver_ not in ITERATIVE:
@@ -215,6 +224,16 @@ def fit(
     for message in messages:
         say(f"warning: {message}", err, "yellow")
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+
+
+@contextmanager
+def _scheduler(address: str | None) -> Iterator[Any]:
+    """The Dask client that is asked for; None for this process."""
+    if address is None:
+        yield None
+        return
+    with dask_back_end().connected(address) as client:
+        yield client
 
 
 def _in_options(message: str) -> str:
@@ -247,7 +266,7 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
         warnings.simplefilter("ignore")
         try:
             return held_out(model, views, share, seed)
-        except ValueError as error:
+        except (ValueError, ConnectionError, MemoryError) as error:
             unknown = np.full(len(model.canonical_correlations_), np.nan)
             return HeldOut(unknown, f"not possible: without the held-out rows, {error}")
         except KeyboardInterrupt:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +26,7 @@ KEPT_SHARE, CHUNK_SHARE, COPIES = 0.4, 0.8, 3
 # Chunks that minibatches are drawn from at a time where rows are not kept, and the share of memory they take.
 SHELF, SHELF_SHARE = 64, 0.125
 # Blocks of rows on their way to this process, and how often a pass is begun when workers are lost.
-IN_FLIGHT, ATTEMPTS = 8, 4
+IN_FLIGHT, ATTEMPTS = 8, 8
 
 
 class Worker(NamedTuple):
@@ -205,24 +207,32 @@ class ClusterViews(BaseViews):
         def once() -> Any:
             nonlocal seen
             here = self.cluster.spread(work)
-            cuts = [(self._constant(cut), dtype) for cut, dtype in sweep.cuts]
+            cuts = [self._constant(cut) for cut, _ in sweep.cuts]
+            dtypes = [dtype for _, dtype in sweep.cuts]
             groups = list(self._chosen())
             found = [
-                (g, self._submit(g, _swept, self._holders[g], here, cuts, rows)) for g, rows, _ in groups
+                (g, self._submit(g, _swept, self._holders[g], here, rows, dtypes, *cuts))
+                for g, rows, _ in groups
             ]
             first = [future for _, future in found]
-            while len(found) > 1:
+            while len(found) > 2:
                 pairs = [
                     (g, self._submit(g, _combined, here, a, b))
                     for (g, a), (_, b) in zip(found[::2], found[1::2], strict=False)
                 ]
                 found = pairs + found[2 * len(pairs) :]
+            results = {}
             for i in self.cluster.finished(first):
                 if seen is not None:
                     seen(groups[i][2])
+                if len(found) == len(first):
+                    # Brought here while the other one is at work.
+                    results[i] = self.cluster.result(first[i])
             # Rows count once, whatever becomes of the rest.
             seen = None
-            return self.cluster.result(found[0][1])
+            if not results:
+                results = {i: self.cluster.result(future) for i, (_, future) in enumerate(found)}
+            return reduce(sweep.combine, (results[i] for i in range(len(found))))
 
         return self._persevering(once)
 
@@ -342,7 +352,7 @@ class ClusterViews(BaseViews):
 
     def _persevering(self, once: Callable[[], Any]) -> Any:
         """What a call returns, made again when workers have taken along what it needs."""
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 return once()
             except LostError as error:
@@ -350,6 +360,8 @@ class ClusterViews(BaseViews):
                 last = error
                 self._sent.clear()
                 self._shelf.clear()
+                # It takes a moment until everyone knows.
+                time.sleep(0.1 * 2**attempt)
             except MemoryError as error:
                 source = max(self.sources, key=lambda source: source.longest)
                 raise MemoryError(f"{error}: {_advice(self.cluster, source, self._row_bytes)}") from error
@@ -431,9 +443,9 @@ def _loaded(start: int, stop: int, x: Side, y: Side, keep: bool, values: dict[An
     return Group(start, stop, x, y, keep)
 
 
-def _swept(group: Group, work: Work, cuts: list[tuple[Any, Any]], rows: Rows | None) -> Any:
+def _swept(group: Group, work: Work, rows: Rows | None, dtypes: list[Any], *cuts: Any) -> Any:
     """The result of a pass for the rows of one group, on as many threads as there are."""
-    sweep = work.sweep._replace(cuts=tuple((cut, dtype) for cut, dtype in cuts))
+    sweep = work.sweep._replace(cuts=tuple(zip(cuts, dtypes, strict=True)))
     parts = group.parts(sweep.dtype)
     if rows is not None:
         parts = rows(parts, group.start)

@@ -292,15 +292,19 @@ class Covariance:
             x, y = shifted(block.x, shift_x), shifted(block.y, shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
             ranges = tiles(x.shape[0])
-            # Scores start at minus those of the means: nothing is left to subtract.
-            first = [np.tile(-part, (ranges[0].stop, 1)) for part in (rest[:c], rest[c:])]
+            # Room for the scores of a tile, once: where memory is handed back as soon as it is free, as on
+            # workers of Dask, that of every tile anew would take as long as the products.
+            room = [np.empty((ranges[0].stop, width), dtype) for width in (c, len(rest) - c, len(rest))]
+            ones = np.ones(ranges[0].stop, dtype)
             for rows in ranges:
-                U, V = (part[: rows.stop - rows.start].copy() for part in first)
+                U, V, UV = (part[: rows.stop - rows.start] for part in room)
+                # Scores start at minus those of the means: nothing is left to subtract.
+                U[:], V[:] = -rest[:c], -rest[c:]
                 add_scores(x, rows, A, U)
                 add_scores(y, rows, B, V)
-                UV = np.hstack([U, V])
+                UV[:, :c], UV[:, c:] = U, V
                 add(sums, x, y, rows, UV)
-                sums[-1] += np.ones(len(UV), dtype) @ UV
+                sums[-1] += ones[: len(UV)] @ UV
                 if scores is not None:
                     scores[block.offset + rows.start : block.offset + rows.stop] = UV
             return tuple(sums)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -15,8 +16,17 @@ import numpy as np
 import scipy.sparse as sp
 from cloudpickle import dumps
 from dask.optimization import cull
-from distributed import Client, Future, KilledWorker, as_completed, default_client, get_worker
+from distributed import (
+    Client,
+    Future,
+    KilledWorker,
+    LocalCluster,
+    as_completed,
+    default_client,
+    get_worker,
+)
 from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 
 from .chunks import Chunk
 from .cluster_views import ClusterViews, Here, LostError, Source, Worker
@@ -25,9 +35,21 @@ from .matrices import as_column, as_matrix, feature_names
 from .threads import blas_threads
 from .views import Array
 
-# Seconds to wait for the first worker.
-PATIENCE = 30
+# Seconds to wait for the first worker, and for one to answer.
+PATIENCE, GREETING = 30, 3
+# Workers that one of them sends copies to.
+FAN_OUT = 4
 REPARTITION = "use partitions of at most {0} rows, as {1}.repartition(npartitions=...) gives"
+
+
+class Spread(NamedTuple):
+    """A value on all workers."""
+
+    futures: dict[str | None, Future]
+
+    def at(self, pin: str | None) -> Future:
+        """What a task for some worker takes it from."""
+        return self.futures[pin]
 
 
 class DaskCluster:
@@ -43,6 +65,7 @@ class DaskCluster:
             ) from error
         found = client.scheduler_info(n_workers=-1)["workers"]
         self.workers = [Worker(a, float(found[a]["memory_limit"] or np.inf)) for a in sorted(found)]
+        self.direct = self._reaches_workers()
 
     @property
     def threads(self) -> Callable[[], int]:
@@ -53,21 +76,40 @@ class DaskCluster:
         """A task, for a worker if that is there."""
         # Named anew: a task that was done before may have been lost with its worker.
         name = f"appgrad{f.__name__}-{os.urandom(8).hex()}"
+        args = tuple(arg.at(pin) if isinstance(arg, Spread) else arg for arg in args)
         with self._at_work():
             return self.client.submit(f, *args, key=name, workers=[pin], allow_other_workers=True)
 
-    def spread(self, value: Any, pin: str | None = None) -> Future:
-        """A value on all workers, or on one of them."""
+    def spread(self, value: Any, pin: str | None = None) -> Any:
+        """A value on one worker, or on all of them.
+
+        Each has it from one of those before it, and none sends more than a few copies. (Dask's own way to do
+        this waits forever for a worker that is lost meanwhile.)
+        """
         with self._at_work():
             there = pin is not None and pin in self.client.scheduler_info(n_workers=-1)["workers"]
-            workers = [pin] if there else None
             # In a list: Dask takes a tuple for several values.
-            return self.client.scatter([value], broadcast=pin is None, workers=workers, hash=False)[0]
+            root = self._scattered([value], [pin] if there else None)
+        if pin is not None:
+            return root
+        futures: list[Future] = []
+        for i, worker in enumerate(self.workers):
+            source = root if i <= FAN_OUT else futures[(i - 1) // FAN_OUT]
+            relayed = len(self.workers) > FAN_OUT + 1
+            futures.append(self.submit(relay, source, pin=worker.address) if relayed else root)
+        return Spread(dict(zip((worker.address for worker in self.workers), futures, strict=True)))
+
+    def _scattered(self, values: list[Any], workers: list[str | None] | None) -> Future:
+        try:
+            return self.client.scatter(values, workers=workers, hash=False, direct=self.direct)[0]
+        except (OSError, TimeoutError) as error:
+            self._require_scheduler(error)
+            raise LostError(str(error)) from error
 
     def result(self, future: Future) -> Any:
         """The result of a task."""
         with self._at_work():
-            return future.result()
+            return self.client.gather(future, direct=self.direct)
 
     def finished(self, futures: Sequence[Future]) -> Iterator[int]:
         """Tasks as they end."""
@@ -75,6 +117,15 @@ class DaskCluster:
         with self._at_work():
             for future in as_completed(futures):
                 yield places[future.key]
+
+    def _reaches_workers(self) -> bool:
+        """Whether this process can talk to workers; else the scheduler passes on what is sent."""
+        try:
+            with dask.config.set({"distributed.comm.timeouts.connect": f"{GREETING}s"}):
+                self.client.scatter([0], workers=[self.workers[0].address], hash=False, direct=True)
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -87,6 +138,9 @@ class DaskCluster:
                 "they may"
             ) from error
         except FutureCancelledError as error:
+            self._require_scheduler(error)
+            raise LostError(str(error)) from error
+        except CommClosedError as error:
             self._require_scheduler(error)
             raise LostError(str(error)) from error
         except (OSError, TimeoutError) as error:
@@ -106,7 +160,7 @@ def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     """Views on arrays or data frames of Dask, on the active client; without one, in this process."""
     client = active_client()
     X, y = _collection(X, y, "X"), _collection(y, X, "y")
-    x, y = dask.optimize(*(_with_own_chunks(client, as_dask_column(data)) for data in (X, y)))
+    x, y = (_with_own_chunks(client, _optimized(as_dask_column(data))) for data in (X, y))
     sources = _sources(x, y)
     if client is None and any(source.futures for source in sources):
         raise ValueError("the data are on a Dask cluster, and no client of it is active: make one first")
@@ -134,18 +188,40 @@ def open_on(client: Client, x: str, y: str) -> ClusterViews:
     return ClusterViews(cluster, found[0], found[1])
 
 
-def lazily(data: Any, f: Callable[[Any], Array], columns: int | None, dtype: Any) -> da.Array:
-    """A Dask array of what a function makes of the rows of each chunk, computed when it is asked for.
-
-    Rows of so many columns, or one number each.
-    """
+def lazily(data: Any, f: Callable[[Any], Array], columns: int) -> da.Array:
+    """A Dask array of what a function makes of the rows of each chunk, computed when it is asked for."""
     x = as_dask_column(data.to_dask_array() if hasattr(data, "to_dask_array") else data)
     if x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
-    if columns is None:
-        return x.map_blocks(f, dtype=dtype, meta=np.empty(0, dtype), chunks=(x.chunks[0],), drop_axis=1)
-    meta = np.empty((0, 0), dtype)
-    return x.map_blocks(f, dtype=dtype, meta=meta, chunks=(x.chunks[0], (columns,)))
+    dtype = np.float32 if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else np.float64
+    return x.map_blocks(f, dtype=dtype, meta=np.empty((0, 0), dtype), chunks=(x.chunks[0], (columns,)))
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Client]:
+    """A client of the scheduler at an address, or of workers of this machine: `local`, or `local:4`."""
+    if scheduler.partition(":")[0] != "local":
+        try:
+            client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ConnectionError(f"there is no Dask scheduler at {scheduler}: {error}") from error
+        with client:
+            yield client
+        return
+    count = scheduler.partition(":")[2]
+    if scheduler != "local" and not (count.isdigit() and int(count)):
+        raise ValueError(f"{scheduler!r} is not an address, local, or local:N with a number of workers")
+    with (
+        LocalCluster(
+            n_workers=int(count) if count else os.cpu_count(),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
 
 
 def as_dask_column(data: Any) -> Any:
@@ -161,6 +237,11 @@ def active_client() -> Client | None:
         return default_client()
     except ValueError:
         return None
+
+
+def relay(value: Any) -> Any:
+    """A value, from one worker to the next."""
+    return value
 
 
 def worker_threads() -> int:
@@ -281,14 +362,23 @@ def _collection(data: Any, other: Any, label: str) -> Any:
     return data
 
 
+def _optimized(data: Any) -> Any:
+    """A data frame that reads no more than it needs.
+
+    One at a time: `dask.optimize` takes two data frames for each other (2026.8). Arrays stay as they are: a
+    chunk is computed in one go, and what it shares with that of the other view can be told.
+    """
+    return data if isinstance(data, da.Array) else data.optimize()
+
+
 def _with_own_chunks(client: Client | None, data: Any) -> Any:
     """A collection whose chunks can be computed one by one; one that takes a whole cluster is computed."""
     if client is None:
         return data
-    graph = dict(dask.optimize(data)[0].__dask_graph__())
     # Tasks that move rows between workers, as shuffles do, are those of the package for clusters.
-    tasks = (getattr(getattr(task, "func", None), "__module__", None) or "" for task in graph.values())
-    return client.persist(data) if any(name.startswith("distributed.") for name in tasks) else data
+    tasks = (getattr(task, "func", None) for task in dict(data.__dask_graph__()).values())
+    modules = (getattr(task, "__module__", None) or "" for task in tasks)
+    return client.persist(data) if any(module.startswith("distributed.") for module in modules) else data
 
 
 def _warn_of_chunks(x: Any, y: Any) -> None:

@@ -194,9 +194,10 @@ class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
         """Least-squares prediction of y from the scores of X."""
         check_is_fitted(self, "canonical_correlations_")
         U = self.transform(X)
-        U = U[0] if isinstance(U, tuple) else np.asarray(U)
+        U = U[0] if isinstance(U, tuple) else U
         predicted = U @ self._y_slopes.T + self.y_mean_.astype(self._y_slopes.dtype)
-        return np.asarray(predicted.ravel() if self._y_1d else predicted)
+        found: Array = predicted.ravel() if self._y_1d else predicted
+        return found
 
     def inverse_transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
         """Rows that have these scores, reconstructed from the components kept."""

@@ -20,6 +20,7 @@ from .packing import packed, same_parts, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
 from .remarks import warn_if_flexible, warn_if_memorised, warn_if_trivial
 from .solve import Problem, Progress, Solution
+from .sources import is_dask
 from .streaming import FITTED
 from .threads import budget
 from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
@@ -211,7 +212,8 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         found = features(views, asked, self.approximation, counts, problem.center, rng)
         mapped = MappedViews(views.views, *found.maps)
         facts = self._facts(found, problem, views.n_samples)
-        fits = 8 * views.n_samples * (mapped.n_features_x + mapped.n_features_y) <= budget()
+        # Features of rows on a cluster are made where the rows are.
+        fits = 8 * views.n_samples * (mapped.n_features_x + mapped.n_features_y) <= budget() and views.local
         return Prepared(
             stored(found.views) if fits else mapped, problem._replace(ridge=facts["ridge_"]), facts
         )
@@ -389,7 +391,7 @@ def _ridges(
 
 def _require_local(data: Any) -> None:
     """Raise where rows live on a cluster: every row is compared with all others."""
-    if type(data).__module__.partition(".")[0] == "dask":
+    if is_dask(data) or not getattr(data, "local", True):
         raise TypeError(
             "exact kernel CCA compares every row with all others, and those of Dask are not in one place: "
             "use approximation='nystroem' or 'fourier'"

@@ -30,6 +30,16 @@ def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
     return np.asarray(np.clip(np.einsum("ij,ij->j", Uc, Vc), -1.0, 1.0))
 
 
+def paired_correlations(scatter: Array) -> Array:
+    """The same from the sums of centred products of the columns of [U V]."""
+    k = len(scatter) // 2
+    norms = np.sqrt(np.maximum(np.diag(scatter), 0.0))
+    products = norms[:k] * norms[k:]
+    real = products > 0
+    found = np.where(real, np.diag(scatter[:k, k:]) / np.where(real, products, 1.0), 0.0)
+    return np.asarray(np.clip(found, -1.0, 1.0))
+
+
 def tcc(U: npt.ArrayLike, V: npt.ArrayLike) -> float:
     """Total correlation captured: the sum of the canonical correlations between two score matrices.
 

@@ -49,7 +49,7 @@ def dask_back_end() -> Any:
         from . import dask_views
     except ImportError as error:
         raise ImportError(
-            f"Dask input needs dask and distributed ({error}): pip install 'appgrad[dask]'"
+            f"Dask needs its distributed package too ({error}): pip install 'appgrad[dask]'"
         ) from error
     return dask_views
 
