@@ -169,7 +169,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         check_is_fitted(self, "canonical_correlations_")
         views, model = self._views(X, y), self._light()
         second = second_moments(MappedViews(views, Projection(model, 0), Projection(model, 1)))
-        return float(np.mean(paired_correlations(second.scatter)))
+        return float(np.mean(paired_correlations(*second)))
 
     def _views(self, X: Any, y: Any) -> Views:
         """Views on rows that have the columns of the fit."""

@@ -142,8 +142,8 @@ class ClusterViews(BaseViews):
         self.rows: Array | None = None
         self.labels, self.names, self.threads = (x.label, y.label), (x.names, y.names), blas_threads()
         for source in (x, y):
-            if source.row_bytes is not None:
-                _require_memory(cluster, source, source.row_bytes)
+            # Before any chunk is read: that may be more than a worker survives.
+            _require_memory(cluster, source, (x.row_bytes or 0.0) + (y.row_bytes or 0.0))
         (x, fact_x), (y, fact_y) = self._measured((x, y))
         self.sources = x, y
         self.n_samples = self._paired(min_rows)

@@ -63,8 +63,7 @@ class DaskCluster:
             raise ConnectionError(
                 f"the Dask cluster has no workers after {PATIENCE} s: start some"
             ) from error
-        found = client.scheduler_info(n_workers=-1)["workers"]
-        self.workers = [Worker(a, float(found[a]["memory_limit"] or np.inf)) for a in sorted(found)]
+        self.workers = self._workers()
         self.direct = self._reaches_workers()
 
     @property
@@ -99,6 +98,10 @@ class DaskCluster:
             futures.append(self.submit(relay, source, pin=worker.address) if relayed else root)
         return Spread(dict(zip((worker.address for worker in self.workers), futures, strict=True)))
 
+    def _workers(self) -> list[Worker]:
+        found = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [Worker(a, float(found[a]["memory_limit"] or np.inf)) for a in sorted(found)]
+
     def _scattered(self, values: list[Any], workers: list[str | None] | None) -> Future:
         try:
             return self.client.scatter(values, workers=workers, hash=False, direct=self.direct)[0]
@@ -115,7 +118,7 @@ class DaskCluster:
         """Tasks as they end."""
         places = {future.key: i for i, future in enumerate(futures)}
         with self._at_work():
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=self.client.loop):
                 yield places[future.key]
 
     def _reaches_workers(self) -> bool:
@@ -216,7 +219,7 @@ def connected(scheduler: str) -> Iterator[Client]:
             n_workers=int(count) if count else os.cpu_count(),
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
@@ -357,7 +360,7 @@ def _collection(data: Any, other: Any, label: str) -> Any:
             raise ValueError(f"{label} is an array of {data.ndim} dimensions: a view is rows x columns")
         if data.dtype.kind not in "biufO":
             raise TypeError(f"{label} has dtype {data.dtype}: CCA needs real numbers")
-    elif not (hasattr(data, "npartitions") and hasattr(data, "dtypes")):
+    elif not type(data).__module__.startswith("dask.dataframe"):
         raise TypeError(f"{label} is a {type(data).__name__}: use a Dask array or a Dask data frame")
     return data
 
@@ -404,7 +407,10 @@ def _warn_of_chunks(x: Any, y: Any) -> None:
 
 
 def _files_named(graph: dict[Any, Any]) -> list[str]:
-    """Files whose paths occur in a graph, wherever its tasks keep them."""
-    texts = re.findall(rb"[\x20-\x7e]{4,}", dumps(graph))
-    found = {part for text in texts for part in re.findall(r"/?[\w.=\-/@]+", text.decode()) if "." in part}
-    return sorted(path for path in found if os.path.isfile(path))
+    """Files whose paths occur in a graph, wherever its tasks keep them; a byte before may be of other use."""
+    found = set()
+    for text in re.findall(rb"[\w.=\-/@ ]{4,}", dumps(graph)):
+        path = text.decode()
+        starts = {0, 1, *(match.start() for match in re.finditer("/", path))}
+        found |= {path[start:] for start in starts if "." in path[start:] and os.path.isfile(path[start:])}
+    return sorted(found)

@@ -30,12 +30,13 @@ def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
     return np.asarray(np.clip(np.einsum("ij,ij->j", Uc, Vc), -1.0, 1.0))
 
 
-def paired_correlations(scatter: Array) -> Array:
-    """The same from the sums of centred products of the columns of [U V]."""
+def paired_correlations(n: int, mean: Array, scatter: Array) -> Array:
+    """The same from the number of rows, the means and the sums of centred products of [U V]."""
     k = len(scatter) // 2
     norms = np.sqrt(np.maximum(np.diag(scatter), 0.0))
-    products = norms[:k] * norms[k:]
-    real = products > 0
+    # Rounding alone gives a constant column this much spread.
+    varies = norms > 10 * np.finfo(np.float64).eps * np.sqrt(n) * np.abs(mean)
+    real, products = varies[:k] & varies[k:], norms[:k] * norms[k:]
     found = np.where(real, np.diag(scatter[:k, k:]) / np.where(real, products, 1.0), 0.0)
     return np.asarray(np.clip(found, -1.0, 1.0))
 

@@ -35,7 +35,8 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
 
 def is_views(data: Any) -> bool:
     """Whether this is a `Views` object, which holds both views."""
-    return hasattr(data, "blocks") and hasattr(data, "reduce") and hasattr(data, "n_features_x")
+    # Delayed objects of Dask have every attribute one asks for.
+    return not is_dask(data) and all(hasattr(data, name) for name in ("blocks", "reduce", "n_features_x"))
 
 
 def is_dask(data: Any) -> bool:
