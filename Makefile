@@ -35,7 +35,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/onepass.py --record benchmarks/records/onepass.json
 	$(BIN)/python benchmarks/outofcore.py --record benchmarks/records/outofcore.json
 	$(BIN)/python benchmarks/kernels.py --record benchmarks/records/kernels.json
-	$(BIN)/python benchmarks/sparse.py --record benchmarks/records/sparse.json
+	$(BIN)/python benchmarks/sparse_cca.py --record benchmarks/records/sparse.json
+	$(BIN)/python benchmarks/cluster.py --record benchmarks/records/cluster.json
 	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.

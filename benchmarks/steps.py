@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from appgrad.covariance import Covariance, units
+from appgrad.derived_views import CountedViews
 from appgrad.linalg import captured
 from appgrad.moments import moments
 from appgrad.options import Options
 from appgrad.preconditioners import Preconditioner, largest
 from appgrad.run import run
 from appgrad.solve import Limits, Problem
-from appgrad.views import CountedViews
 from data import DATA, views_of
 
 K = 20

@@ -23,6 +23,7 @@ from test_views import ViewsContract
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+dask_module = pytest.importorskip("appgrad.dask_views")
 
 # Dask on Dask: sockets that a killed worker leaves behind, and graphs that hold the data of a test.
 pytestmark = [
@@ -53,11 +54,6 @@ def client(cluster):
 def streamed(monkeypatch):
     """No memory to keep rows in: they are read in every pass."""
     monkeypatch.setattr(cluster_module, "KEPT_SHARE", 0.0)
-    monkeypatch.setattr(cluster_module.Here, "__init__", _roomy)
-
-
-def _roomy(self):
-    self.workers = [cluster_module.Worker(None, 1e9)]
 
 
 @pytest.fixture(scope="module")
@@ -447,11 +443,13 @@ def own_cluster(tmp_path):
     """Scheduler and workers as processes of their own, for those who kill them; call for another one."""
     running = []
 
-    def started(name):
+    def started(name, *more):
         file = tmp_path / f"{name}.json"
         running.append(start("scheduler", "--port", 0, "--scheduler-file", file))
         scheduler = running[-1]
-        running.append(start("worker", "--scheduler-file", file, "--nworkers", 2, "--nthreads", 1))
+        running.append(
+            start("worker", "--scheduler-file", file, *(more or ("--nworkers", 2)), "--nthreads", 1)
+        )
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -493,6 +491,21 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(own_cluster, slow, t
         model = fitted(*data, **params)
     assert model.resumed_from_iteration_ == 6
     np.testing.assert_array_equal(model.x_weights_, full.x_weights_)
+
+
+def test_a_cluster_without_workers_is_not_waited_for_forever(own_cluster, slow, monkeypatch):
+    _, address = own_cluster("lonely", "--no-nanny")
+    with distributed.Client(address) as client:
+        client.wait_for_workers(1, timeout=60)
+        pids = client.run(os.getpid).values()
+
+        def kill(progress):
+            monkeypatch.setattr(dask_module, "PATIENCE", 2)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+
+        with pytest.raises(ConnectionError, match="no workers for 2 s"):
+            fitted(*chunked(*slow), solver="lobpcg", callback=kill)
 
 
 def test_a_chunk_that_raises_is_named(client, streamed, problem):
@@ -685,8 +698,6 @@ def test_command_line_on_a_cluster_that_dies(own_cluster, problem, tmp_path):
     [("tcp://127.0.0.1:1", "no Dask scheduler at"), ("local:x", "local:N"), ("local:0", "local:N")],
 )
 def test_wrong_schedulers(problem, tmp_path, scheduler, match, monkeypatch):
-    from appgrad import dask_views
-
-    monkeypatch.setattr(dask_views, "PATIENCE", 1)
-    with pytest.raises((ConnectionError, ValueError), match=match), dask_views.connected(scheduler):
+    monkeypatch.setattr(dask_module, "PATIENCE", 1)
+    with pytest.raises((ConnectionError, ValueError), match=match), dask_module.connected(scheduler):
         pass

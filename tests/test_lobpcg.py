@@ -13,6 +13,7 @@ import naive
 from appgrad import CCA
 from appgrad.covariance import Covariance, units
 from appgrad.datasets import planted
+from appgrad.derived_views import CountedViews
 from appgrad.moments import moments
 from appgrad.options import Options
 from appgrad.preconditioners import exact, jacobi
@@ -20,7 +21,7 @@ from appgrad.remarks import warn_if_unconverged
 from appgrad.run import run
 from appgrad.solve import Limits, Problem, Progress
 from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 
 
 def fitted(X, Y, k, **params):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from appgrad.derived_views import CountedViews
 from appgrad.moments import moments
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 from helpers import BACKENDS, minibatches
 
 

@@ -7,10 +7,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, correlations, tcc
 from appgrad.covariance import Covariance, units
+from appgrad.derived_views import CountedViews
 from appgrad.files import read_table
 from appgrad.linalg import captured
 from appgrad.moments import moments
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 from naive import cca, dense
 
 pytestmark = pytest.mark.realdata

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from appgrad.covariance import Covariance, units
+from appgrad.derived_views import CountedViews
 from appgrad.linalg import whitening
 from appgrad.moments import moments
 from appgrad.solve import Limits, Report, _is_better, _left, canonical, iterate
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 from naive import cca, covariances
 
 

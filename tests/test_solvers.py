@@ -5,9 +5,10 @@ from sklearn.datasets import load_linnerud
 
 from appgrad.choose import solving
 from appgrad.datasets import planted
+from appgrad.derived_views import CountedViews
 from appgrad.options import Options
 from appgrad.solve import Problem
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts
 from naive import cca, cca_by_eigenvalues, covariances, projection
 

@@ -9,6 +9,7 @@ import naive
 from appgrad import CCA
 from appgrad.covariance import Covariance, units
 from appgrad.datasets import planted
+from appgrad.derived_views import CountedViews
 from appgrad.linalg import captured
 from appgrad.moments import moments
 from appgrad.options import Options
@@ -16,7 +17,7 @@ from appgrad.run import run
 from appgrad.solve import Limits, Problem
 from appgrad.solvers.appgrad import CALM, mean_square
 from appgrad.solvers.stochastic import Stochastic
-from appgrad.views import ArrayViews, CountedViews
+from appgrad.views import ArrayViews
 from helpers import fitted, in_phase, minibatches
 
 RHO = [0.95, 0.8, 0.6, 0.3]

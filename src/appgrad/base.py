@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import persist
 from .checkpoint import EVERY, Checkpoint
 from .choose import solving
+from .derived_views import CountedViews
 from .kernels import MappedViews
 from .matrices import as_column, as_matrix, feature_names
 from .metrics import correlations, paired_correlations
@@ -31,17 +32,7 @@ from .sources import as_views, dask_back_end, is_dask, is_views
 from .streaming import StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__
-from .views import (
-    BLOCK_BYTES,
-    ENTRY_BYTES,
-    Array,
-    Block,
-    CountedViews,
-    Matrix,
-    Views,
-    describe,
-    require_finite,
-)
+from .views import BLOCK_BYTES, ENTRY_BYTES, Array, Block, Matrix, Views, describe, require_finite
 from .watch import followed, logger
 
 COUNTS = ("n_samples_", "n_features_in_", "n_features_y_")

@@ -7,6 +7,7 @@ from itertools import repeat
 import numpy as np
 
 from .covariance import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
+from .derived_views import CountedViews
 from .linalg import whitening
 from .moments import moments, second_moments
 from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
@@ -40,7 +41,7 @@ from .solvers.als import ALS
 from .solvers.appgrad import AppGrad
 from .solvers.lobpcg import LOBPCG
 from .threads import budget
-from .views import CountedViews, Views, gathered
+from .views import Views, gathered
 
 # Unless asked otherwise.
 ITERATIONS = 1000

@@ -20,6 +20,7 @@ from .costs import (
     size,
 )
 from .covariance import kernel_ridges
+from .derived_views import CountedViews
 from .linalg import EPS
 from .options import ITERATIVE, Options
 from .run import run
@@ -30,7 +31,7 @@ from .solvers.qr import qr
 from .sources import as_views
 from .spool import physical_memory
 from .threads import budget
-from .views import CountedViews, Views
+from .views import Views
 
 SOLVERS = {"exact": exact, "qr": qr}
 # Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.

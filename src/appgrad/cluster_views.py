@@ -8,116 +8,23 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import config_context, get_config
 
 from .chunks import Chunk, Group, Measured, Rows, Side, measured
-from .threads import blas_threads, budget
+from .cluster import KEPT_SHARE, Cluster, LostError, Source, advice, require_memory
+from .threads import blas_threads
 from .views import BLOCK_BYTES, Array, ArrayViews, BaseViews, Block, Sweep, gathered
 
 logger = logging.getLogger("appgrad")
 
-# Rows are kept in the memory of workers where they take no more of it than this: from 0.6 on, Dask moves data
-# to disk. A chunk is read, converted, and the next one read meanwhile: three of them must fit.
-KEPT_SHARE, CHUNK_SHARE, COPIES = 0.4, 0.8, 3
 # Chunks that minibatches are drawn from at a time where rows are not kept, and the share of memory they take.
 SHELF, SHELF_SHARE = 64, 0.125
 # Blocks of rows on their way to this process, and how often a pass is begun when workers are lost.
 IN_FLIGHT, ATTEMPTS = 8, 8
-
-
-class Worker(NamedTuple):
-    """The address of a worker, and the bytes it may use."""
-
-    address: str | None
-    memory: float
-
-
-class LostError(Exception):
-    """Workers are gone, and with them what others needed: begin again with what is left."""
-
-
-class Cluster(Protocol):
-    """Who does the work. A worker may be asked to do something; another does it if that one is gone."""
-
-    workers: list[Worker]
-
-    @property
-    def threads(self) -> Callable[[], int]:
-        """What says how many threads there are, where it is called."""
-
-    def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Any:
-        """What will be f(*args), of whose arguments some may be what was returned here or by `spread`."""
-
-    def spread(self, value: Any, pin: str | None = None) -> Any:
-        """A value that all workers have, or one of them."""
-
-    def result(self, future: Any) -> Any:
-        """What a call has returned. Raises `LostError`, or MemoryError for workers that died of it."""
-
-    def finished(self, futures: Sequence[Any]) -> Iterator[int]:
-        """Which calls have ended, as they do."""
-
-
-class Here:
-    """This process, where there is no cluster."""
-
-    threads = staticmethod(blas_threads)
-
-    def __init__(self) -> None:
-        self.workers = [Worker(None, budget() / KEPT_SHARE)]
-
-    def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Any:
-        """Done at once."""
-        return f(*args)
-
-    def spread(self, value: Any, pin: str | None = None) -> Any:
-        """It is here."""
-        return value
-
-    def result(self, future: Any) -> Any:
-        """It is here too."""
-        return future
-
-    def finished(self, futures: Sequence[Any]) -> Iterator[int]:
-        """All of them."""
-        return iter(range(len(futures)))
-
-
-class Source(NamedTuple):
-    """One view as chunks, with the futures that some of them need.
-
-    `row_bytes` are those of a row as floats, where that is known; `smaller` is how to get smaller chunks.
-    """
-
-    chunks: tuple[Chunk, ...]
-    label: str
-    names: Array | None = None
-    futures: dict[Any, Any] | None = None
-    row_bytes: float | None = None
-    smaller: str = "use chunks of at most {0} rows, as in {1}.rechunk(({0}, -1))"
-
-    @property
-    def starts(self) -> list[int]:
-        """The first row of each chunk."""
-        return [0, *accumulate(chunk.rows or 0 for chunk in self.chunks[:-1])]
-
-    @property
-    def longest(self) -> int:
-        """Rows of the largest chunk."""
-        return max(chunk.rows or 0 for chunk in self.chunks)
-
-    @property
-    def n_samples(self) -> int:
-        """Rows of all chunks."""
-        return sum(chunk.rows or 0 for chunk in self.chunks)
-
-    def needed(self, chunks: Sequence[Chunk]) -> dict[Any, Any]:
-        """The futures of some chunks."""
-        return {key: (self.futures or {})[key] for chunk in chunks for key in chunk.needs}
 
 
 class Work(NamedTuple):
@@ -143,7 +50,7 @@ class ClusterViews(BaseViews):
         self.labels, self.names, self.threads = (x.label, y.label), (x.names, y.names), blas_threads()
         for source in (x, y):
             # Before any chunk is read: that may be more than a worker survives.
-            _require_memory(cluster, source, (x.row_bytes or 0.0) + (y.row_bytes or 0.0))
+            require_memory(cluster, source, (x.row_bytes or 0.0) + (y.row_bytes or 0.0))
         (x, fact_x), (y, fact_y) = self._measured((x, y))
         self.sources = x, y
         self.n_samples = self._paired(min_rows)
@@ -153,7 +60,7 @@ class ClusterViews(BaseViews):
         self._entries = fact_x.entries / fact_x.rows + fact_y.entries / fact_y.rows
         self._row_bytes = max(1.0, fact_x.bytes / fact_x.rows + fact_y.bytes / fact_y.rows)
         for source in self.sources:
-            _require_memory(cluster, source, self._row_bytes)
+            require_memory(cluster, source, self._row_bytes)
         memory = sum(worker.memory for worker in cluster.workers)
         # What is a future already is in memory as it is.
         futures = bool(x.futures or y.futures)
@@ -364,7 +271,7 @@ class ClusterViews(BaseViews):
                 time.sleep(0.1 * 2**attempt)
             except MemoryError as error:
                 source = max(self.sources, key=lambda source: source.longest)
-                raise MemoryError(f"{error}: {_advice(self.cluster, source, self._row_bytes)}") from error
+                raise MemoryError(f"{error}: {advice(self.cluster, source, self._row_bytes)}") from error
         raise ConnectionError(f"workers are lost again and again: {last}") from last
 
     def _measured(self, sources: tuple[Source, Source]) -> list[tuple[Source, Measured]]:
@@ -415,23 +322,6 @@ class ClusterViews(BaseViews):
         if x < min_rows:
             raise ValueError(f"{self.labels[0]} has {x} rows: at least {min_rows} are needed")
         return x
-
-
-def _require_memory(cluster: Cluster, source: Source, row_bytes: float) -> None:
-    """Raise where a worker could not hold what is made of one chunk."""
-    rows, memory = source.longest, min(worker.memory for worker in cluster.workers)
-    if COPIES * rows * row_bytes > CHUNK_SHARE * memory:
-        raise MemoryError(
-            f"a chunk of {rows} rows takes {rows * row_bytes / 1e9:.2g} GB, which with what is made of it "
-            f"does not fit into the {memory / 1e9:.2g} GB of a worker: {_advice(cluster, source, row_bytes)}"
-        )
-
-
-def _advice(cluster: Cluster, source: Source, row_bytes: float) -> str:
-    memory = min(worker.memory for worker in cluster.workers)
-    # Where workers died of chunks that seemed to fit, half of them may.
-    fits = min(CHUNK_SHARE * memory / COPIES / row_bytes, source.longest / 2)
-    return source.smaller.format(max(1, int(fits)), source.label) + ", or workers with more memory"
 
 
 def _measured(chunks: Sequence[Chunk], values: dict[Any, Any]) -> list[Measured]:

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .covariance import Covariance, DenseCovariance, Units
+from .derived_views import DerivedViews
 from .linalg import column_dots
 from .moments import Moments, shifted, to_dense
 from .preconditioners import jacobi
 from .threads import budget
-from .views import ENTRY_BYTES, Array, Block, DerivedViews, Part, Views
+from .views import ENTRY_BYTES, Array, Block, Part, Views
 
 # Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
 # one where they would be more than so many.

@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,15 +22,15 @@ from distributed import (
     Future,
     KilledWorker,
     LocalCluster,
-    as_completed,
     default_client,
     get_worker,
+    wait,
 )
-from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
 from .chunks import Chunk
-from .cluster_views import ClusterViews, Here, LostError, Source, Worker
+from .cluster import Here, LostError, Source, Worker
+from .cluster_views import ClusterViews
 from .file_parts import file_facts, listed, pieces_of
 from .matrices import as_column, as_matrix, feature_names
 from .threads import blas_threads
@@ -104,22 +105,46 @@ class DaskCluster:
 
     def _scattered(self, values: list[Any], workers: list[str | None] | None) -> Future:
         try:
-            return self.client.scatter(values, workers=workers, hash=False, direct=self.direct)[0]
+            return self.client.scatter(
+                values, workers=workers, hash=False, direct=self.direct, timeout=PATIENCE
+            )[0]
         except (OSError, TimeoutError) as error:
             self._require_scheduler(error)
+            self._require_workers(error)
             raise LostError(str(error)) from error
 
     def result(self, future: Future) -> Any:
         """The result of a task."""
         with self._at_work():
+            self._wait([future])
             return self.client.gather(future, direct=self.direct)
 
     def finished(self, futures: Sequence[Future]) -> Iterator[int]:
         """Tasks as they end."""
-        places = {future.key: i for i, future in enumerate(futures)}
-        with self._at_work():
-            for future in as_completed(futures, loop=self.client.loop):
-                yield places[future.key]
+        waiting = dict(enumerate(futures))
+        while waiting:
+            with self._at_work():
+                self._wait(list(waiting.values()))
+            for i in [i for i, future in waiting.items() if future.done()]:
+                del waiting[i]
+                yield i
+
+    def _wait(self, futures: list[Future]) -> None:
+        """Wait for one of these tasks, as long as there is anyone to do them."""
+        while True:
+            try:
+                with self.client.as_current():
+                    wait(futures, timeout=PATIENCE, return_when="FIRST_COMPLETED")
+                return
+            except TimeoutError as error:
+                self._require_workers(error)
+
+    def _require_workers(self, error: Exception) -> None:
+        if self.client.status == "running" and not self._workers():
+            raise ConnectionError(
+                f"the Dask cluster has had no workers for {PATIENCE} s: start some and fit again; a run that "
+                "has a checkpoint goes on from there"
+            ) from error
 
     def _reaches_workers(self) -> bool:
         """Whether this process can talk to workers; else the scheduler passes on what is sent."""
@@ -140,10 +165,7 @@ class DaskCluster:
                 f"workers were killed at work ({error.task}), as they are when they take more memory than "
                 "they may"
             ) from error
-        except FutureCancelledError as error:
-            self._require_scheduler(error)
-            raise LostError(str(error)) from error
-        except CommClosedError as error:
+        except (CancelledError, CommClosedError) as error:
             self._require_scheduler(error)
             raise LostError(str(error)) from error
         except (OSError, TimeoutError) as error:
@@ -151,8 +173,7 @@ class DaskCluster:
             raise
 
     def _require_scheduler(self, error: Exception) -> None:
-        lost = getattr(error, "reason", "") == "scheduler-connection-lost"
-        if lost or self.client.status != "running":
+        if "scheduler-connection-lost" in str(error) or self.client.status != "running":
             raise ConnectionError(
                 "the Dask scheduler is gone: start a new cluster and fit again; a run that has a checkpoint "
                 "goes on from there"
@@ -175,11 +196,13 @@ def open_on(client: Client, x: str, y: str) -> ClusterViews:
     """Views on two sources of files, read by the workers of a client."""
     cluster, found = DaskCluster(client), []
     pins = [worker.address for worker in cluster.workers]
-    for source in (x, y):
+    for label in (x, y):
+        # Workers may have been started in another folder.
+        source = label if "://" in label else os.path.abspath(label)
         try:
             paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}; workers look for it under this very path") from error
+            raise FileNotFoundError(f"{error} where workers are, which look for it there") from error
         asked = [
             cluster.submit(file_facts, source, kind, path, pin=pins[i * len(pins) // len(paths)])
             for i, path in enumerate(paths)
@@ -187,7 +210,7 @@ def open_on(client: Client, x: str, y: str) -> ClusterViews:
         pieces = pieces_of(source, kind, paths, [cluster.result(future) for future in asked], len(pins))
         chunks = tuple(Chunk(part.read, part.name, part.rows) for part in pieces.parts)
         smaller = "cut the files of {1} into parts of at most {0} rows"
-        found.append(Source(chunks, source, pieces.names, None, pieces.row_bytes, smaller))
+        found.append(Source(chunks, label, pieces.names, None, pieces.row_bytes, smaller))
     return ClusterViews(cluster, found[0], found[1])
 
 

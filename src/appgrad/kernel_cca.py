@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 
 from .base import BaseCCA, Prepared
 from .covariance import KernelRidge
+from .derived_views import CountedViews
 from .kernel_maps import Asked, Fitted, default_ridge, features, grams
 from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
 from .options import Options
@@ -23,7 +24,7 @@ from .solve import Problem, Progress, Solution
 from .sources import is_dask
 from .streaming import FITTED
 from .threads import budget
-from .views import BLOCK_BYTES, Array, CountedViews, Matrix, Views, describe, require_finite
+from .views import BLOCK_BYTES, Array, Matrix, Views, describe, require_finite
 
 APPROXIMATIONS = (None, "nystroem", "fourier")
 # Rows from which gamma and variances can be told, about.

@@ -11,19 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
 
+from .derived_views import DerivedViews
 from .threads import budget
-from .views import (
-    BLOCK_BYTES,
-    Array,
-    ArrayViews,
-    Block,
-    DerivedViews,
-    Matrix,
-    Part,
-    Titles,
-    Views,
-    require_finite,
-)
+from .views import BLOCK_BYTES, Array, ArrayViews, Block, Matrix, Part, Titles, Views, require_finite
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 

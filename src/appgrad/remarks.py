@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .derived_views import CountedViews
 from .options import ITERATIVE, Options
 from .solve import Limits, Progress, Solution
-from .views import CountedViews
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
 FAR = 0.1

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .batch import batch
+from .derived_views import CountedViews
 from .options import Options
 from .sampling import stochastic
 from .solve import Problem, Progress, Saved, iterate
 from .sparse_batch import sparse_batch
-from .views import CountedViews
 
 
 def run(

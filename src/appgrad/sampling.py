@@ -9,6 +9,7 @@ import numpy as np
 
 from .columns import Columns
 from .covariance import Covariance, Ridge, working_dtype
+from .derived_views import CountedViews
 from .minibatches import Buffer, Minibatch, Minibatches
 from .moments import Moments, moments
 from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
@@ -20,7 +21,7 @@ from .solvers.appgrad import small_flops
 from .solvers.stochastic import Stochastic
 from .starts import first_pairs, start_sizes
 from .thresholds import limited
-from .views import Array, CountedViews, Views
+from .views import Array, Views
 
 # Unless asked otherwise: passes, and steps at least.
 PASSES, STEPS = 5, 300

@@ -8,6 +8,7 @@ import numpy as np
 
 from .columns import Columns
 from .covariance import Covariance, DenseCovariance, units
+from .derived_views import CountedViews
 from .linalg import column_dots, inverse_root
 from .moments import moments, second_moments
 from .options import Options, Setup
@@ -29,7 +30,7 @@ from .solvers.pursuit import Pursuit
 from .starts import FEW, first_pairs, start_passes, start_sizes
 from .threads import budget
 from .thresholds import Sparsity, limited, row_sizes, thresholds_of
-from .views import Array, CountedViews, Views
+from .views import Array, Views
 
 # Unless asked otherwise.
 ITERATIONS = 1000

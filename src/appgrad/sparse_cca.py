@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from .base import Prepared
+from .derived_views import CountedViews
 from .estimators import CCA
 from .options import Options
 from .parameters import checked, is_real, is_whole, pair_of
 from .remarks import warn_if_chosen
 from .solve import Problem, Progress, Solution
 from .thresholds import PENALTIES, Sparsity
-from .views import Array, CountedViews
+from .views import Array
 
 SUPPORTS = ("shared", "component")
 STEPS = ("appgrad", "stochastic")

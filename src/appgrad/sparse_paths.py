@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from .derived_views import CountedViews
 from .estimators import CCA
 from .moments import moments
 from .regressions import NothingLeftError
@@ -22,7 +23,7 @@ from .sources import as_views
 from .sparse_batch import largest_alpha, sparse_covariance
 from .sparse_cca import SparseCCA
 from .streaming import ndim
-from .views import Array, CountedViews, Views
+from .views import Array, Views
 from .watch import logger
 
 # Unless asked otherwise.

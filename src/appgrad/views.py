@@ -67,7 +67,7 @@ class Sweep(NamedTuple):
     def over(self, parts: Generator[Part, None, None], threads: int) -> Any:
         """The result for rows that come in this process, in a fixed order."""
         threads = threads if self.most is None else max(1, min(threads, self.most))
-        f, combine, parts = self.f, self.combine, _told(parts, self.seen)
+        f, combine, parts = self.f, self.combine, told(parts, self.seen)
         for cut, dtype in self.cuts:
             parts = cut(parts, dtype)
         # Closed whatever happens: they hold a thread that reads, and a limit on the threads of BLAS.
@@ -346,104 +346,6 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
     return m[index].astype(dtype, copy=False)
 
 
-class DerivedViews(BaseViews):
-    """Views that make something of the rows of other views: of what and how many is up to those."""
-
-    def __init__(self, views: Views) -> None:
-        self.views = views
-        self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
-        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
-        self.labels, self.local = views.labels, views.local
-
-    @property
-    def cut(self) -> Cut:
-        """What is made of parts of the rows: the same object in every pass."""
-        raise NotImplementedError
-
-    def inner(self, dtype: Any) -> Any:
-        """The precision in which rows are asked for."""
-        return dtype
-
-    def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, in order."""
-        return (part.block() for part in self.parts(dtype))
-
-    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made of those of the other views."""
-        return self.cut(self.views.parts(self.inner(dtype)), dtype)
-
-    def run(self, sweep: Sweep) -> Any:
-        """A pass over the other views, wherever they are."""
-        cuts = ((self.cut, sweep.dtype), *sweep.cuts)
-        return self.views.run(sweep._replace(dtype=self.inner(sweep.dtype), cuts=cuts))
-
-    @property
-    def groups(self) -> int | None:  # type: ignore[override]
-        """Those of the other views."""
-        return self.views.groups
-
-    def regroup(self, groups: int) -> None:
-        """The same for the other views."""
-        self.views.regroup(groups)
-
-    def order(self, rng: np.random.Generator) -> Array:
-        """All rows in a random order that is not hard to read."""
-        return self.views.order(rng)
-
-
-class CountedViews(DerivedViews):
-    """Views that count the rows they deliver, for `n_passes_` and for progress bars."""
-
-    def __init__(
-        self,
-        views: Views,
-        on_rows: Callable[[int], None] | None = None,
-        *,
-        threads: int | None = None,
-        parent: CountedViews | None = None,
-    ) -> None:
-        super().__init__(views)
-        self.on_rows, self.parent, self.rows = on_rows, parent, 0
-        self.threads = views.threads if threads is None else threads
-        self.names = views.names
-
-    @property
-    def entries(self) -> float:
-        """Stored entries of a row of both views, on average."""
-        return self.views.entries
-
-    @property
-    def passes(self) -> float:
-        """Rows delivered so far over rows there are."""
-        return self.rows / self.n_samples
-
-    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made, counted."""
-        return _told(self.views.parts(dtype), self._count)
-
-    def run(self, sweep: Sweep) -> Any:
-        """A pass over the views, whose rows count."""
-        seen, count = sweep.seen, self._count
-
-        def both(rows: int) -> None:
-            count(rows)
-            if seen is not None:
-                seen(rows)
-
-        return self.views.run(sweep._replace(seen=both))
-
-    def _count(self, rows: int) -> None:
-        self.rows += rows
-        if self.parent is not None:
-            self.parent._count(rows)
-        elif self.on_rows is not None:
-            self.on_rows(self.rows)
-
-    def take(self, rows: Array) -> CountedViews:
-        """The views restricted to these rows; what they deliver counts here too."""
-        return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
-
-
 def gathered(views: Views, *more: Views) -> ArrayViews:
     """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
     blocks = [block for part in (views, *more) for block in part.blocks()]
@@ -506,7 +408,7 @@ def _add(total: tuple[Array, ...], part: tuple[Array, ...]) -> tuple[Array, ...]
     return total
 
 
-def _told(
+def told(
     parts: Generator[Part, None, None], seen: Callable[[int], None] | None
 ) -> Generator[Part, None, None]:
     """The same parts; someone is told of their rows."""

@@ -14,8 +14,9 @@ from rich.progress import Progress as Bar
 from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
 from .choose import duration
+from .derived_views import CountedViews
 from .solve import Progress
-from .views import CountedViews, Views
+from .views import Views
 
 logger = logging.getLogger("appgrad")
 err = Console(stderr=True)

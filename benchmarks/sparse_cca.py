@@ -1,6 +1,6 @@
 """Sparse CCA: planted columns found, against a penalised matrix decomposition; starts; a path on texts.
 
-python benchmarks/sparse.py --record benchmarks/records/sparse.json
+python benchmarks/sparse_cca.py --record benchmarks/records/sparse.json
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["planted", "starts", "placements", "texts"])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    record = {"command": "python benchmarks/sparse.py"}
+    record = {"command": "python benchmarks/sparse_cca.py"}
     if args.record and args.record.exists():
         record |= json.loads(args.record.read_text())
     parts = {

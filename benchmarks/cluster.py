@@ -1,0 +1,306 @@
+"""Dask workers on this machine: against one process, with little memory, and against a model of their cost.
+
+    APPGRAD_DATA=folder python benchmarks/cluster.py [--only paths streamed model] [--record FILE]
+
+`paths`: debian_paths on two worker processes of one thread each, and in one process with two threads, in
+turns; LOBPCG, the same number of iterations. Bytes are what workers sent, by the scheduler's own count.
+`streamed`: 20 GB of dense .npy files, read in every pass by workers that may use 2 GB each.
+`model`: seconds of a pass as predicted from constants measured on other sizes, also over a network that
+is slowed down: every transfer of the reduction waits as long as its bytes would take (docs/scaling.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from distributed import Client, LocalCluster
+
+from appgrad import CCA, open_views
+from appgrad.cluster_views import ClusterViews, _combined, _swept
+from appgrad.covariance import Covariance, units
+from appgrad.dask_views import DaskCluster, cluster_views
+from appgrad.moments import moments
+from data import folder
+from measure import seconds
+from outofcore import make
+
+K, ITERATIONS = 20, 15
+
+
+def workers(count: int, memory: str | None = None) -> LocalCluster:
+    """Processes of one thread each."""
+    return LocalCluster(
+        n_workers=count,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        memory_limit=memory or "auto",
+    )
+
+
+def sent(client: Client) -> float:
+    """Bytes that workers have sent so far, to each other and to the client."""
+    # Workers report with their heartbeats.
+    time.sleep(2.5)
+
+    def count(dask_scheduler):
+        return dask_scheduler.cumulative_worker_metrics.get(("get-data", "memory-read", "bytes"), 0)
+
+    return float(client.run_on_scheduler(count))
+
+
+def paths() -> dict:
+    """One process with two threads, and two of one thread, in turns."""
+    files = [str(folder() / "debian_paths" / name) for name in ("X_dir.npz", "X_file.npz")]
+    here, found = open_views(*files), {"in_process": [], "cluster": [], "ratio": []}
+
+    def fit(views):
+        return CCA(K, solver="lobpcg", max_iter=ITERATIONS, tol=0, random_state=0).fit(views)
+
+    with workers(2) as cluster, Client(cluster) as client:
+        found["load"] = seconds(lambda: fit(open_views(*files, client=client)))
+        there = open_views(*files, client=client)
+        model, reference = fit(there), fit(here)
+        for _ in range(5):
+            found["in_process"].append(seconds(lambda: fit(here)))
+            found["cluster"].append(seconds(lambda: fit(there)))
+        found["ratio"] = statistics.median(
+            b / a for a, b in zip(found["in_process"], found["cluster"], strict=True)
+        )
+        before = sent(client)
+        passes = fit(there).n_passes_
+        found["bytes_per_pass"] = (sent(client) - before) / passes
+        p, c = here.n_features_x + here.n_features_y, K + 5
+        found["groups"], found["thin_bytes"] = there.groups, 4 * p * c
+    apart = np.abs(model.canonical_correlations_ - reference.canonical_correlations_).max()
+    found["difference"] = float(apart)
+    return found
+
+
+def streamed(gigabytes: float, columns: int) -> dict:
+    """Rows that neither worker could hold: one pass of covariances, and iterations."""
+    found = {"gigabytes": gigabytes, "columns": columns, "memory_limit": "2 GB"}
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as place:
+        found["make"] = seconds(lambda: make(Path(place), gigabytes, columns))
+        with workers(2, "2GB") as cluster, Client(cluster) as client:
+            views = open_views(f"{place}/x.npy", f"{place}/y.npy", client=client)
+            found["rows"], found["kept"] = views.n_samples, views.kept
+            before = set(client.run(os.getpid).values())
+            for solver, params in (
+                ("exact", {}),
+                ("lobpcg", {"max_iter": 4}),
+                ("stochastic", {"max_passes": 1}),
+            ):
+                model = CCA(5, solver=solver, random_state=0, **params)
+                found[solver] = seconds(lambda model=model: model.fit(views))
+                found[f"{solver}_correlations"] = model.canonical_correlations_.tolist()
+                found[f"{solver}_passes"] = model.n_passes_
+                print(solver, found[solver], flush=True)
+            found["killed"] = len(before - set(client.run(os.getpid).values()))
+    return found
+
+
+class Slow(DaskCluster):
+    """A cluster whose network has so many bytes a second and answers after so many seconds."""
+
+    def __init__(self, client: Client, bandwidth: float, delay: float) -> None:
+        super().__init__(client)
+        self.wait = partial(waited, bandwidth, delay)
+
+    def submit(self, f, *args, pin):
+        """A task that waits for what it would have to fetch: the operands, or the other of two sums."""
+        if f is _swept:
+            return super().submit(partial_named(f, self.wait, 1), *args, pin=pin)
+        if f is _combined:
+            return super().submit(partial_named(f, self.wait, 2), *args, pin=pin)
+        return super().submit(f, *args, pin=pin)
+
+    def result(self, future):
+        """The last sums come to the client."""
+        found = super().result(future)
+        if isinstance(found, tuple):
+            self.wait(found)
+        return found
+
+
+class partial_named:  # noqa: N801
+    """A call that waits for one of its arguments."""
+
+    def __init__(self, f, wait, place) -> None:
+        self.f, self.wait, self.place, self.__name__ = f, wait, place, f.__name__
+
+    def __call__(self, *args):
+        """The call, later."""
+        self.wait(args[self.place])
+        return self.f(*args)
+
+
+def waited(bandwidth: float, delay: float, value) -> None:
+    """As long as the bytes of the arrays in a value take."""
+    time.sleep(delay + array_bytes(value) / bandwidth)
+
+
+def array_bytes(value) -> int:
+    """Bytes of the arrays that a value, or the function in it, holds."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, tuple | list):
+        return sum(map(array_bytes, value))
+    if callable(value) and getattr(value, "__closure__", None):
+        return sum(array_bytes(cell.cell_contents) for cell in value.__closure__)
+    return 0
+
+
+class Pass:
+    """What a pass of `products` takes: work in proportion to entries, thin sums, and transfers of both."""
+
+    def __init__(self, n: int, p: int, entries: int, c: int, count: int) -> None:
+        self.n, self.p, self.entries, self.c, self.count = n, p, entries, c, count
+
+    def terms(self) -> np.ndarray:
+        """Multiplications of a worker; numbers added up by a worker; bytes that follow on each other; one."""
+        thin = self.p * self.c
+        levels = max(0, int(np.ceil(np.log2(self.count))) - 1)
+        last = min(2, self.count)
+        # Operands: to the first worker, and from it to the others one after the other. Sums: level by level,
+        # then the last two to the client.
+        moved = 4 * thin * (1 + (self.count > 1)) + 8 * thin * (levels + last)
+        return np.array([self.n * self.entries * self.c / self.count, 2 * thin, moved, 1.0])
+
+    def problem(self, rows_per_chunk: int = 25000):
+        """Two sparse views of random entries."""
+        rng, half = np.random.default_rng(0), self.p // 2
+        count = self.entries // 2
+        views = []
+        for _ in range(2):
+            indices = rng.integers(0, half, self.n * count, dtype=np.int32)
+            ends = np.arange(0, len(indices) + 1, count, dtype=np.int32)
+            m = sp.csr_array((np.ones(len(indices)), indices, ends), shape=(self.n, half))
+            m.sum_duplicates()
+            views.append(da.from_array(m, chunks=(rows_per_chunk, -1), asarray=False))
+        return views
+
+    def seconds(self, views: ClusterViews, repeats: int = 9) -> float:
+        """A pass, measured: the median."""
+        m = moments(views)
+        cov = Covariance(views, m, units(m, views.dtype), np.float32)
+        rng = np.random.default_rng(0)
+        A, B = (rng.standard_normal((self.p // 2, self.c)).astype(np.float32) for _ in range(2))
+        cov.products(A, B)
+        return statistics.median(seconds(lambda: cov.products(A, B)) for _ in range(repeats))
+
+
+# Operands that do not fit into a cache: where they do, work takes a third of the time.
+FITTED = [
+    Pass(200_000, 100_000, 20, 10, 1),
+    Pass(200_000, 100_000, 20, 40, 1),
+    Pass(400_000, 100_000, 10, 25, 1),
+    Pass(100_000, 400_000, 20, 10, 1),
+    Pass(100_000, 400_000, 20, 40, 1),
+    Pass(200_000, 100_000, 20, 40, 2),
+    Pass(100_000, 400_000, 20, 10, 2),
+    Pass(100_000, 400_000, 20, 40, 2),
+    Pass(2_000, 200, 4, 2, 2),
+]
+PREDICTED = [
+    Pass(400_000, 100_000, 20, 25, 1),
+    Pass(400_000, 100_000, 20, 25, 2),
+    Pass(200_000, 200_000, 40, 25, 2),
+    Pass(400_000, 200_000, 10, 20, 2),
+    Pass(300_000, 150_000, 20, 15, 2),
+    Pass(200_000, 400_000, 20, 20, 2),
+]
+SLOW = [(Pass(200_000, 100_000, 20, 25, 2), bandwidth) for bandwidth in (10e6, 50e6, 125e6)]
+
+
+def model() -> dict:
+    """Constants from some passes, predictions of others."""
+    times: dict[int, float] = {}
+    slow = []
+    for count in (1, 2):
+        with workers(count) as cluster, Client(cluster) as client:
+            cases = [case for case in (*FITTED, *PREDICTED) if case.count == count]
+            views = [cluster_views(*case.problem()) for case in cases]
+            # In rounds: what else the machine does is then not one case's misfortune.
+            rounds = [[case.seconds(v, 5) for case, v in zip(cases, views, strict=True)] for _ in range(5)]
+            for i, case in enumerate(cases):
+                times[id(case)] = statistics.median(found[i] for found in rounds)
+                print(vars(case), round(times[id(case)], 4), flush=True)
+            del views
+            for case, bandwidth in SLOW if count == 2 else ():
+                plain = cluster_views(*case.problem())
+                fast = case.seconds(plain, 5)
+                plain.cluster = Slow(client, bandwidth, 0.005)
+                measured = case.seconds(plain, 3)
+                # Operands, and two sums one after the other, each after the delay.
+                added = 3 * 0.005 + (4 + 2 * 8) * case.p * case.c / bandwidth
+                slow.append({"bandwidth": bandwidth, "predicted": fast + added, "measured": measured})
+                print(slow[-1], flush=True)
+    T = np.array([case.terms() for case in FITTED])
+    y = np.array([times[id(case)] for case in FITTED])
+    constants = nonnegative(T / y[:, None], np.ones(len(y)))
+    predictions = [
+        {
+            **vars(case),
+            "measured": times[id(case)],
+            "predicted": float(case.terms() @ constants),
+        }
+        for case in PREDICTED
+    ]
+    names = ("multiplication", "addition", "byte", "latency")
+    fits = [{**vars(c), "measured": times[id(c)], "fitted": float(c.terms() @ constants)} for c in FITTED]
+    return {
+        "constants": dict(zip(names, constants.tolist(), strict=True)),
+        "fitted": fits,
+        "predictions": predictions,
+        "slow_network": slow,
+    }
+
+
+def nonnegative(T: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Least squares of relative errors with constants that are not below zero."""
+    from scipy.optimize import nnls
+
+    scale = np.abs(T).max(axis=0)
+    return nnls(T / scale, y)[0] / scale
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=("paths", "streamed", "model"))
+    parser.add_argument("--gigabytes", type=float, default=20)
+    parser.add_argument("--columns", type=int, default=300)
+    parser.add_argument("--record", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    record = {}
+    if options.record is not None and options.record.exists():
+        record = json.loads(options.record.read_text())
+    for name, call in (
+        ("paths", paths),
+        ("model", model),
+        ("streamed", partial(streamed, options.gigabytes, options.columns)),
+    ):
+        if options.only is None or name in options.only:
+            record[name] = call()
+            print(name, json.dumps(record[name], indent=1))
+            if options.record is not None:
+                options.record.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
