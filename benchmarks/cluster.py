@@ -29,13 +29,15 @@ from distributed import Client, LocalCluster
 from appgrad import CCA, open_views
 from appgrad.cluster_views import ClusterViews, _combined, _swept
 from appgrad.covariance import Covariance, units
-from appgrad.dask_views import DaskCluster, cluster_views
+from appgrad.dask_views import FAN_OUT, DaskCluster, cluster_views
 from appgrad.moments import moments
 from data import folder
 from measure import seconds
 from outofcore import make
 
 K, ITERATIONS = 20, 15
+# Seconds of an iteration of LOBPCG beyond its products, for each column: 2.1 s of 15 on debian_paths.
+ALGEBRA = 2.1 / 15 / 176_548
 
 
 def workers(count: int, memory: str | None = None) -> LocalCluster:
@@ -169,14 +171,15 @@ class Pass:
         self.n, self.p, self.entries, self.c, self.count = n, p, entries, c, count
 
     def terms(self) -> np.ndarray:
-        """Multiplications of a worker; numbers added up by a worker; bytes that follow on each other; one."""
+        """Entries and multiplications of a worker, sums of a worker, bytes one after the other, and one."""
         thin = self.p * self.c
         levels = max(0, int(np.ceil(np.log2(self.count))) - 1)
         last = min(2, self.count)
         # Operands: to the first worker, and from it to the others one after the other. Sums: level by level,
         # then the last two to the client.
         moved = 4 * thin * (1 + (self.count > 1)) + 8 * thin * (levels + last)
-        return np.array([self.n * self.entries * self.c / self.count, 2 * thin, moved, 1.0])
+        entries = self.n * self.entries / self.count
+        return np.array([entries, entries * self.c, 2 * thin, moved, 1.0])
 
     def problem(self, rows_per_chunk: int = 25000):
         """Two sparse views of random entries."""
@@ -258,14 +261,53 @@ def model() -> dict:
         }
         for case in PREDICTED
     ]
-    names = ("multiplication", "addition", "byte", "latency")
+    names = ("entry", "multiplication", "addition", "byte", "latency")
     fits = [{**vars(c), "measured": times[id(c)], "fitted": float(c.terms() @ constants)} for c in FITTED]
+    named, task = dict(zip(names, constants.tolist(), strict=True)), per_task()
     return {
-        "constants": dict(zip(names, constants.tolist(), strict=True)),
+        "constants": named,
         "fitted": fits,
         "predictions": predictions,
         "slow_network": slow,
+        "task": task,
+        "extrapolated": extrapolated(named, task, ALGEBRA),
     }
+
+
+def extrapolated(constants: dict, task: float, algebra: float) -> list[dict]:
+    """Seconds of an iteration on 10^9 rows of 100 entries and 10^6 columns, over 10 Gbit/s.
+
+    `algebra` are seconds of the client for each column of both views.
+    """
+    n, p, entries, c, network = 1e9, 1e6, 100, K + 5, 1.25e9
+    found = []
+    for count in (1, 10, 100, 1000, 2000, 4000):
+        levels = max(0, int(np.ceil(np.log2(count))) - 1)
+        parts = {
+            "work": n * entries / count * (constants["entry"] + c * constants["multiplication"]),
+            # A worker's own sums, then those of each level.
+            "sums": 2 * p * c * constants["addition"] * (1 + levels),
+            "operands": FAN_OUT * 4 * p * c / network * np.ceil(np.log(max(count, 2)) / np.log(FAN_OUT)),
+            "results": 8 * p * c / network * (levels + min(2, count)),
+            "tasks": 3 * count * task + constants["latency"],
+            "client": algebra * p,
+        }
+        total = float(sum(parts.values()))
+        found.append({"workers": count, **{k: float(v) for k, v in parts.items()}, "total": total})
+    for row in found:
+        row["efficiency"] = found[0]["total"] / row["total"] / row["workers"]
+    return found
+
+
+def per_task(count: int = 2000) -> float:
+    """Seconds that a task takes which does nothing, among many: the scheduler's and the client's share."""
+    with workers(2) as cluster, Client(cluster) as client:
+
+        def many() -> None:
+            client.gather([client.submit(int, i, pure=False) for i in range(count)])
+
+        many()
+        return statistics.median(seconds(many) for _ in range(3)) / count
 
 
 def nonnegative(T: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -14,8 +14,10 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, load, open_views, plan
+from appgrad import cluster as cluster_base
 from appgrad import cluster_views as cluster_module
 from appgrad.datasets import planted
+from appgrad.derived_views import CountedViews
 from appgrad.sources import as_views
 from helpers import ITERATIVE, fitted
 from test_views import ViewsContract
@@ -171,7 +173,7 @@ def test_data_frames_have_names_and_unknown_lengths(client, problem):
 
 def test_a_frame_with_an_array_and_an_array_in_memory(client, problem):
     x, _ = frames(*problem)
-    for y in (problem[1], chunked(*problem)[1]):
+    for y in (problem[1], chunked(*problem, 120)[1]):
         assert difference(fitted(x, y), fitted(*problem)) < 1e-10
 
 
@@ -184,7 +186,9 @@ def test_persisted_data_and_what_is_made_of_them(client, problem):
     )
 
 
-def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_path):
+def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_path, monkeypatch):
+    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+
     def read(i):
         with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
             return np.hstack(problem)[100 * i : 100 * i + 100]
@@ -218,6 +222,118 @@ def test_shuffled_data_are_computed_first(client, problem):
     names = [list(m.columns) for m in (x, y)]
     model = fitted(both[names[0]], both[names[1]])
     assert difference(model, fitted(*problem)) < 1e-10
+
+
+def test_empty_partitions(client, problem):
+    x, y = frames(*problem, npartitions=6)
+    x, y = (frame.map_partitions(lambda part: part[part.index < 150]) for frame in (x, y))
+    model = fitted(x, y)
+    assert difference(model, fitted(problem[0][:150], problem[1][:150])) < 1e-10
+    assert model.transform(x).compute().shape == (150, 3)
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_what_all_chunks_need_is_computed_once(request, streamed, problem, tmp_path, monkeypatch, on_cluster):
+    if on_cluster:
+        request.getfixturevalue("client")
+    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+
+    def read(i):
+        with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
+            return problem[0][100 * i : 100 * i + 100]
+
+    x = da.concatenate([da.from_delayed(dask.delayed(read)(i), (100, 12), dtype=float) for i in range(6)])
+    x, y = (x - x.mean(axis=0)) / x.std(axis=0), chunked(*problem, 100)[1]
+    X = (problem[0] - problem[0].mean(axis=0)) / problem[0].std(axis=0)
+    assert difference(fitted(x, y, solver="exact"), fitted(X, problem[1], solver="exact")) < 1e-10
+    # For the mean and the deviation, for a look at one of them, and in the pass; not for every other one.
+    assert len(list(tmp_path.iterdir())) <= 2 * 6 + 1 + 6
+
+
+def test_many_groups_are_added_in_a_fixed_tree(problem):
+    """Seven workers: relays, sums of sums, and groups that are more or fewer than workers."""
+    with (
+        distributed.LocalCluster(
+            n_workers=7, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as found,
+        distributed.Client(found) as client,
+    ):
+        reference = fitted(*problem, solver="lobpcg")
+        for groups in (7, 5, 11):
+            weights = []
+            for _ in range(2):
+                views = as_views(*chunked(*problem))
+                views.regroup(groups)
+                assert views.groups == groups
+                model = fitted(views, None, solver="lobpcg")
+                assert difference(model, reference) < 1e-10
+                weights.append(model.x_weights_)
+            np.testing.assert_array_equal(*weights)
+        client.retire_workers([views.pins[0], views.pins[3]])
+        np.testing.assert_array_equal(fitted(views, None, solver="lobpcg").x_weights_, weights[0])
+
+
+def test_sums_do_not_depend_on_who_else_is_at_work():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((4000, 150)), rng.standard_normal((4000, 100))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0", silence_logs=50
+        ) as found,
+        distributed.Client(found),
+    ):
+        views = as_views(*chunked(X, Y, 500))
+        sums = {views.sum(lambda block: (block.x.T @ block.y,))[0].tobytes() for _ in range(8)}
+    assert len(sums) == 1
+
+
+def test_rows_count_once_when_a_pass_is_begun_anew(problem):
+    """A cluster that loses a result after the first group has been counted."""
+
+    class Forgetful(cluster_base.Here):
+        def __init__(self):
+            super().__init__()
+            self.workers, self.losses = 3 * self.workers, 2
+
+        def finished(self, futures):
+            yield 0
+            if self.losses:
+                self.losses -= 1
+                raise cluster_base.LostError("gone")
+            yield from range(1, len(futures))
+
+    views = as_views(*chunked(*problem))
+    views.cluster = Forgetful()
+    views.regroup(3)
+    seen = []
+    counted = CountedViews(views, seen.append)
+    total = counted.sum(lambda block: (block.x.sum(axis=0),))[0]
+    np.testing.assert_allclose(total, problem[0].sum(axis=0))
+    assert counted.rows == 600
+
+
+def test_data_that_are_lost_are_loaded_again(slow):
+    """Everything on the cluster is gone at once."""
+    data = chunked(*slow)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as found,
+        distributed.Client(found) as client,
+    ):
+        expected = fitted(*data, solver="lobpcg")
+
+        def restart(progress):
+            if progress.iteration == 3:
+                client.restart()
+
+        model = fitted(*data, solver="lobpcg", callback=restart)
+    np.testing.assert_array_equal(model.x_weights_, expected.x_weights_)
+
+
+def test_a_series_is_one_column(client, problem):
+    x, y = frames(*problem)
+    assert difference(CCA(1).fit(x, y["y0"]), CCA(1).fit(problem[0], problem[1][:, 0])) < 1e-10
 
 
 def test_one_dimensional_y(client, problem):
@@ -300,7 +416,11 @@ def test_progress_counts_rows(client, problem):
     assert model.n_passes_ >= seen[-1][1]
 
 
-def test_minibatches_read_each_chunk_once_a_pass(client, streamed, tmp_path):
+@pytest.mark.parametrize("shelf", [128, 24])
+def test_minibatches_read_each_chunk_once_a_pass(client, streamed, tmp_path, monkeypatch, shelf):
+    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+    monkeypatch.setattr(cluster_module, "SHELF", shelf)
+    monkeypatch.setattr("appgrad.preconditioners.WARM_UP_ROWS", 500)
     p = planted(4000, 5, 4, [0.9], random_state=0)
 
     def read(i):
@@ -317,7 +437,7 @@ def test_minibatches_read_each_chunk_once_a_pass(client, streamed, tmp_path):
 
 
 def test_minibatches_come_from_few_chunks_at_a_time(client, streamed, problem, monkeypatch):
-    monkeypatch.setattr(cluster_module, "SHELF", 3)
+    monkeypatch.setattr(cluster_module, "SHELF", 6)
     views = as_views(*chunked(*problem, 20))
     order = views.order(np.random.default_rng(0))
     assert sorted(order) == list(range(600))
@@ -338,6 +458,8 @@ def test_thin_matrices_go_over_the_network_once_for_each_worker(client):
         x, y = (da.from_array(m, chunks=(3000 // chunks, -1), asarray=False) for m in (X, Y))
         views = as_views(x, y)
         assert views.groups == 2
+        # Rows go to their groups once.
+        views.sum(lambda block: (np.ones(1),))
         before, passes = _sent(client), []
         fitted(
             views,
@@ -570,7 +692,7 @@ def test_workers_killed_for_their_memory_say_what_would_fit(tmp_path):
     ):
         cluster.scheduler.allowed_failures = 0
         x = da.ones((4000, 10), chunks=(1000, -1)) + da.arange(4000, chunks=1000)[:, None]
-        with pytest.raises(MemoryError, match="take more memory than they may"):
+        with pytest.raises(MemoryError, match=r"take more memory than they may: .*rechunk\(\(500, -1\)\)"):
             CCA(1).fit(x.map_blocks(greedy, dtype=float, meta=np.empty((0, 0))), x)
 
 
@@ -693,9 +815,39 @@ def test_command_line_on_a_cluster_that_dies(own_cluster, problem, tmp_path):
     np.testing.assert_allclose(found["correlations"], plain["correlations"], atol=1e-10)
 
 
+def test_ctrl_c_saves_the_model_and_says_so_in_a_line(slow, tmp_path):
+    for name, m in zip("xy", slow, strict=True):
+        np.save(tmp_path / f"{name}.npy", m)
+    command = [sys.executable, "-m", "appgrad", "fit", "x.npy", "y.npy", "-k", "3", "--solver", "appgrad"]
+    command += ["--passes", "1e6", "--checkpoint", "c", "--checkpoint-every", "0", "-o", "m.cca"]
+    run = subprocess.Popen(
+        [*command, "--scheduler", "local:2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "c").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert said.startswith("error: interrupted; the best model so far is in m.cca")
+    assert "Traceback" not in said
+    assert load(tmp_path / "m.cca").n_iter_[0] > 0
+
+
 @pytest.mark.parametrize(
     ("scheduler", "match"),
-    [("tcp://127.0.0.1:1", "no Dask scheduler at"), ("local:x", "local:N"), ("local:0", "local:N")],
+    [
+        ("tcp://127.0.0.1:1", "no Dask scheduler at"),
+        ("local:x", "local:N"),
+        ("local:0", "local:N"),
+        ("foo", "no address"),
+        ("http://127.0.0.1:1", "no address"),
+    ],
 )
 def test_wrong_schedulers(problem, tmp_path, scheduler, match, monkeypatch):
     monkeypatch.setattr(dask_module, "PATIENCE", 1)

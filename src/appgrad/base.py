@@ -179,7 +179,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         names = None if columns is None else feature_names(data._meta)
         self._require_columns(p, names, view, label)
         k = len(self.canonical_correlations_)
-        return back_end.lazily(data, partial(_scores, self._light(), view), k)
+        return back_end.lazily(data, partial(_scores, view=view), self._light(), k)
 
     def _light(self) -> Self:
         """The model without what workers have no use for."""
@@ -361,9 +361,9 @@ class Projection:
         return self.model._project(x, self.view)
 
 
-def _scores(model: BaseCCA, view: int, chunk: Any) -> Array:
+def _scores(chunk: Any, model: BaseCCA, view: int) -> Array:
     """Scores of a chunk, whatever it is."""
-    return model._project(as_matrix(as_column(chunk), "Xy"[view]), view)
+    return model._project(as_matrix(as_column(chunk), "Xy"[view], min_rows=0), view)
 
 
 def _scores_of(model: BaseCCA, block: Block) -> list[tuple[Array, Array]]:

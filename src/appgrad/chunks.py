@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from .threads import read_ahead
 from .views import (
     BLOCK_BYTES,
     COALESCED,
-    ENTRY_BYTES,
     SPARSE_BLOCK,
     Array,
     ArrayViews,
@@ -26,18 +25,23 @@ from .views import (
     stacked,
 )
 
+# A column index of a sparse entry.
+INDEX_BYTES = 4
+
 
 class Chunk(NamedTuple):
     """Some rows of one view, and the call that reads them, wherever that is made.
 
     `name` is what messages call it. What it is made of may be somewhere already: then `read` takes a
-    dictionary with the values of these keys.
+    dictionary with the values of these keys. Chunks of the two views with the same `pair`, its first part,
+    are made of the same: its second part reads both at a time.
     """
 
     read: Callable[..., Any]
     name: str
     rows: int | None = None
     needs: tuple[Any, ...] = ()
+    pair: tuple[str, Callable[[], tuple[Any, Any]]] | None = None
 
     def filled(self, values: dict[Any, Any]) -> Chunk:
         """The same with what it needs."""
@@ -47,8 +51,20 @@ class Chunk(NamedTuple):
 
     def matrix(self) -> Matrix:
         """The rows as an ndarray or CSR; an error names the chunk."""
+        with self._named():
+            return as_matrix(self.read(), self.name, min_rows=0)
+
+    def with_other(self, other: Chunk) -> tuple[Matrix, Matrix]:
+        """The rows of this chunk, and of that of the other view that is made of the same."""
+        assert self.pair is not None
+        with self._named():
+            x, y = self.pair[1]()
+            return as_matrix(x, self.name, min_rows=0), as_matrix(y, other.name, min_rows=0)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
         try:
-            return as_matrix(self.read(), self.name)
+            yield
         except MemoryError:
             raise
         except Exception as error:
@@ -58,7 +74,7 @@ class Chunk(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What is known of a chunk once it has been read: its shape, number type and size in memory as floats."""
+    """What is known of rows once they have been read: shape, number type, stored entries."""
 
     rows: int
     columns: int
@@ -68,8 +84,8 @@ class Measured(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes in double precision, with the column indices of sparse entries."""
-        return (ENTRY_BYTES if self.sparse else 8) * self.entries
+        """Bytes in memory, with the column indices of sparse entries."""
+        return (self.dtype.itemsize + INDEX_BYTES * self.sparse) * self.entries
 
 
 def measured(chunks: Sequence[Chunk]) -> list[Measured]:
@@ -150,22 +166,31 @@ class Reader:
     def __call__(self, range_: tuple[int, int]) -> Block:
         """A range of rows of both views."""
         start, stop = range_
-        return Block(start, *(self._rows(view, start, stop) for view in (0, 1)))
+        places = [int(np.searchsorted(side.starts, start, side="right")) - 1 for side in self.sides]
+        x, y = (side.chunks[i] for side, i in zip(self.sides, places, strict=True))
+        if x.pair is not None and y.pair is not None and x.pair[0] == y.pair[0]:
+            self.last = [None, None]
+            for view, m in enumerate(x.with_other(y)):
+                self._hold(view, places[view], m)
+        found = []
+        for view, (side, i) in enumerate(zip(self.sides, places, strict=True)):
+            held = self.last[view]
+            if held is None or held[0] != i:
+                self.last[view] = None
+                held = self._hold(view, i, side.chunks[i].matrix())
+            m, offset = held[1], side.starts[i]
+            found.append(m if m.shape[0] == stop - start else m[start - offset : stop - offset])
+        return Block(start, *found)
 
-    def _rows(self, view: int, start: int, stop: int) -> Matrix:
-        side, held = self.sides[view], self.last[view]
-        i = int(np.searchsorted(side.starts, start, side="right")) - 1
-        if held is None or held[0] != i:
-            chunk, self.last[view] = side.chunks[i], None
-            m = chunk.matrix()
-            if m.shape[0] != chunk.rows:
-                raise ValueError(
-                    f"{chunk.name} has {m.shape[0]} rows and had {chunk.rows} before: chunks must be "
-                    "the same whenever they are computed"
-                )
-            held = self.last[view] = i, m
-        m, offset = held[1], side.starts[i]
-        return m if m.shape[0] == stop - start else m[start - offset : stop - offset]
+    def _hold(self, view: int, i: int, m: Matrix) -> tuple[int, Matrix]:
+        chunk = self.sides[view].chunks[i]
+        if m.shape[0] != chunk.rows:
+            raise ValueError(
+                f"{chunk.name} has {m.shape[0]} rows and had {chunk.rows} before: chunks must be the same "
+                "whenever they are computed"
+            )
+        self.last[view] = held = i, m
+        return held
 
 
 class Rows:

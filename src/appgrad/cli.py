@@ -267,6 +267,8 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
         try:
             return held_out(model, views, share, seed)
         except (ValueError, ConnectionError, MemoryError) as error:
+            if saved is None and not isinstance(error, ValueError):
+                raise
             unknown = np.full(len(model.canonical_correlations_), np.nan)
             return HeldOut(unknown, f"not possible: without the held-out rows, {error}")
         except KeyboardInterrupt:

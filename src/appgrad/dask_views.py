@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pickle import PicklingError
 from typing import Any, NamedTuple
 
 import dask
@@ -16,23 +21,24 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from cloudpickle import dumps
-from dask.optimization import cull
+from dask.core import get_dependencies
 from distributed import (
     Client,
     Future,
     KilledWorker,
     LocalCluster,
+    as_completed,
     default_client,
     get_worker,
-    wait,
 )
 from distributed.comm import CommClosedError
 
 from .chunks import Chunk
-from .cluster import Here, LostError, Source, Worker
+from .cluster import UNKNOWN_MEMORY, Here, LostError, Source, Worker
 from .cluster_views import ClusterViews
-from .file_parts import file_facts, listed, pieces_of
+from .file_parts import all_facts, listed, source_of
 from .matrices import as_column, as_matrix, feature_names
+from .spool import physical_memory
 from .threads import blas_threads
 from .views import Array
 
@@ -80,18 +86,14 @@ class DaskCluster:
         with self._at_work():
             return self.client.submit(f, *args, key=name, workers=[pin], allow_other_workers=True)
 
-    def spread(self, value: Any, pin: str | None = None) -> Any:
-        """A value on one worker, or on all of them.
+    def spread(self, value: Any) -> Any:
+        """A value on all workers.
 
         Each has it from one of those before it, and none sends more than a few copies. (Dask's own way to do
         this waits forever for a worker that is lost meanwhile.)
         """
         with self._at_work():
-            there = pin is not None and pin in self.client.scheduler_info(n_workers=-1)["workers"]
-            # In a list: Dask takes a tuple for several values.
-            root = self._scattered([value], [pin] if there else None)
-        if pin is not None:
-            return root
+            root = self._scattered(value)
         futures: list[Future] = []
         for i, worker in enumerate(self.workers):
             source = root if i <= FAN_OUT else futures[(i - 1) // FAN_OUT]
@@ -101,43 +103,40 @@ class DaskCluster:
 
     def _workers(self) -> list[Worker]:
         found = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [Worker(a, float(found[a]["memory_limit"] or np.inf)) for a in sorted(found)]
+        # Without a limit, workers are taken to be on machines like this one, all of them on the same.
+        rest = (physical_memory() or UNKNOWN_MEMORY) / max(1, len(found))
+        return [Worker(a, float(found[a]["memory_limit"] or rest)) for a in sorted(found)]
 
-    def _scattered(self, values: list[Any], workers: list[str | None] | None) -> Future:
+    def _scattered(self, value: Any) -> Future:
         try:
-            return self.client.scatter(
-                values, workers=workers, hash=False, direct=self.direct, timeout=PATIENCE
-            )[0]
+            # In a list: Dask takes a tuple for several values.
+            return self.client.scatter([value], hash=False, direct=self.direct, timeout=PATIENCE)[0]
         except (OSError, TimeoutError) as error:
             self._require_scheduler(error)
             self._require_workers(error)
             raise LostError(str(error)) from error
 
+    def lost(self, future: Future) -> bool:
+        """Whether a task was cancelled, or what it needs is gone."""
+        return future.status in ("cancelled", "lost")
+
     def result(self, future: Future) -> Any:
         """The result of a task."""
-        with self._at_work():
-            self._wait([future])
-            return self.client.gather(future, direct=self.direct)
+        for _ in self.finished([future]):
+            with self._at_work():
+                return self.client.gather(future, direct=self.direct)
 
     def finished(self, futures: Sequence[Future]) -> Iterator[int]:
-        """Tasks as they end."""
-        waiting = dict(enumerate(futures))
+        """Tasks as they end, waited for as long as there is anyone to do them."""
+        waiting = {future.key: i for i, future in enumerate(futures)}
         while waiting:
+            rest = [futures[i] for i in waiting.values()]
             with self._at_work():
-                self._wait(list(waiting.values()))
-            for i in [i for i, future in waiting.items() if future.done()]:
-                del waiting[i]
-                yield i
-
-    def _wait(self, futures: list[Future]) -> None:
-        """Wait for one of these tasks, as long as there is anyone to do them."""
-        while True:
-            try:
-                with self.client.as_current():
-                    wait(futures, timeout=PATIENCE, return_when="FIRST_COMPLETED")
-                return
-            except TimeoutError as error:
-                self._require_workers(error)
+                try:
+                    for future in as_completed(rest, loop=self.client.loop, timeout=PATIENCE):
+                        yield waiting.pop(future.key)
+                except TimeoutError as error:
+                    self._require_workers(error)
 
     def _require_workers(self, error: Exception) -> None:
         if self.client.status == "running" and not self._workers():
@@ -162,8 +161,8 @@ class DaskCluster:
             yield
         except KilledWorker as error:
             raise MemoryError(
-                f"workers were killed at work ({error.task}), as they are when they take more memory than "
-                "they may"
+                f"workers were killed at work ({error.task}), as those are that take more memory than they "
+                "may"
             ) from error
         except (CancelledError, CommClosedError) as error:
             self._require_scheduler(error)
@@ -183,13 +182,19 @@ class DaskCluster:
 def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     """Views on arrays or data frames of Dask, on the active client; without one, in this process."""
     client = active_client()
+    both = is_collection(X) and is_collection(y)
+    names = [None if is_collection(data) else feature_names(data) for data in (X, y)]
     X, y = _collection(X, y, "X"), _collection(y, X, "y")
     x, y = (_with_own_chunks(client, _optimized(as_dask_column(data))) for data in (X, y))
-    sources = _sources(x, y)
-    if client is None and any(source.futures for source in sources):
-        raise ValueError("the data are on a Dask cluster, and no client of it is active: make one first")
-    _warn_of_chunks(x, y)
-    return ClusterViews(Here() if client is None else DaskCluster(client), *sources, min_rows)
+    _warn_of_columns(x, y)
+    sx, sy = (
+        source if name is None else source._replace(names=name)
+        for source, name in zip(_sources(client, x, y), names, strict=True)
+    )
+    views = ClusterViews(Here() if client is None else DaskCluster(client), sx, sy, min_rows)
+    if both:
+        _warn_of_rows(views)
+    return views
 
 
 def open_on(client: Client, x: str, y: str) -> ClusterViews:
@@ -198,63 +203,86 @@ def open_on(client: Client, x: str, y: str) -> ClusterViews:
     pins = [worker.address for worker in cluster.workers]
     for label in (x, y):
         # Workers may have been started in another folder.
-        source = label if "://" in label else os.path.abspath(label)
+        path, *rest = label.split("::")
+        source = "::".join([path if "://" in path else os.path.abspath(path), *rest])
         try:
             paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error} where workers are, which look for it there") from error
+            raise FileNotFoundError(f"{error}, for workers: they read files under the same path") from error
+        share = -(-len(paths) // len(pins))
         asked = [
-            cluster.submit(file_facts, source, kind, path, pin=pins[i * len(pins) // len(paths)])
-            for i, path in enumerate(paths)
+            cluster.submit(all_facts, source, kind, paths[i : i + share], pin=pin)
+            for i, pin in zip(range(0, len(paths), share), pins, strict=False)
         ]
-        pieces = pieces_of(source, kind, paths, [cluster.result(future) for future in asked], len(pins))
-        chunks = tuple(Chunk(part.read, part.name, part.rows) for part in pieces.parts)
-        smaller = "cut the files of {1} into parts of at most {0} rows"
-        found.append(Source(chunks, label, pieces.names, None, pieces.row_bytes, smaller))
+        facts = [fact for future in asked for fact in cluster.result(future)]
+        found.append(source_of(label, source, kind, paths, facts))
     return ClusterViews(cluster, found[0], found[1])
 
 
-def lazily(data: Any, f: Callable[[Any], Array], columns: int) -> da.Array:
-    """A Dask array of what a function makes of the rows of each chunk, computed when it is asked for."""
+def lazily(data: Any, f: Callable[..., Array], model: Any, columns: int) -> da.Array:
+    """A Dask array of what a function makes of a model and of each chunk, computed when it is asked for."""
     x = as_dask_column(data.to_dask_array() if hasattr(data, "to_dask_array") else data)
     if x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
     dtype = np.float32 if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else np.float64
-    return x.map_blocks(f, dtype=dtype, meta=np.empty((0, 0), dtype), chunks=(x.chunks[0], (columns,)))
+    # The model is a task of its own: it goes to each worker once, not with every chunk.
+    shape = {"meta": np.empty((0, 0), dtype), "chunks": (x.chunks[0], (columns,))}
+    return x.map_blocks(f, model=dask.delayed(model, pure=False), dtype=dtype, **shape)
 
 
 @contextmanager
 def connected(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler at an address, or of workers of this machine: `local`, or `local:4`."""
+    # What it has to say about lost connections is said in fewer words by errors.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler.partition(":")[0] != "local":
+        if not re.fullmatch(r"((tcp|tls|ws|wss|ucx)://)?[^/:]+:\d+", scheduler):
+            raise ValueError(f"{scheduler!r} is no address such as tcp://host:8786, nor local or local:4")
         try:
             client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError) as error:
             raise ConnectionError(f"there is no Dask scheduler at {scheduler}: {error}") from error
         with client:
             yield client
         return
     count = scheduler.partition(":")[2]
     if scheduler != "local" and not (count.isdigit() and int(count)):
-        raise ValueError(f"{scheduler!r} is not an address, local, or local:N with a number of workers")
-    with (
-        LocalCluster(
+        raise ValueError(f"{scheduler!r} is not local, or local:N with a number of workers")
+    with _uninterrupted():
+        cluster = LocalCluster(
             n_workers=int(count) if count else os.cpu_count(),
             threads_per_worker=1,
             processes=True,
             dashboard_address=":0",
             silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+        )
+    with cluster, Client(cluster, set_as_default=False) as client:
         yield client
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes that are started meanwhile do not hear Ctrl-C, which a terminal sends to all of them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_collection(data: Any) -> bool:
+    """Whether this is a collection of Dask."""
+    return hasattr(data, "__dask_graph__")
 
 
 def as_dask_column(data: Any) -> Any:
     """One-dimensional Dask data as one column."""
-    if hasattr(data, "to_frame") and not hasattr(data, "columns"):
-        return data.to_frame()
-    return data[:, None] if isinstance(data, da.Array) and data.ndim == 1 else data
+    if getattr(data, "ndim", 2) != 1:
+        return data
+    return data[:, None] if isinstance(data, da.Array) else data.to_frame()
 
 
 def active_client() -> Client | None:
@@ -289,23 +317,10 @@ class Graph:
         return _joined(_computed({**self.graph, **(values or {})}, self.keys))
 
 
-class Together:
-    """Two chunks, one of each view, that come from the same data: what they share is computed once."""
-
-    def __init__(self, x: Graph, y: Graph) -> None:
-        self.x, self.y = x, y
-        self.other: Any = None
-
-    def first(self) -> Any:
-        """The chunk of the first view."""
-        found = _computed({**self.x.graph, **self.y.graph}, [*self.x.keys, *self.y.keys])
-        self.other = _joined(found[len(self.x.keys) :])
-        return _joined(found[: len(self.x.keys)])
-
-    def second(self) -> Any:
-        """The chunk of the second view, at hand when that of the first has just been asked for."""
-        other, self.other = self.other, None
-        return self.y() if other is None else other
+def both_of(x: Graph, y: Graph) -> tuple[Any, Any]:
+    """Chunks of both views that come from the same data: what they share is computed once."""
+    found = _computed({**x.graph, **y.graph}, [*x.keys, *y.keys])
+    return _joined(found[: len(x.keys)]), _joined(found[len(x.keys) :])
 
 
 def _computed(graph: dict[Any, Any], keys: list[Any]) -> Sequence[Any]:
@@ -313,6 +328,8 @@ def _computed(graph: dict[Any, Any], keys: list[Any]) -> Sequence[Any]:
     try:
         found: Sequence[Any] = dask.get(graph, keys)
         return found
+    except MemoryError:
+        raise
     except Exception as error:
         files = [file for file in _files_named(graph) if os.path.basename(file) not in str(error)]
         if files:
@@ -327,43 +344,78 @@ def _joined(parts: Sequence[Any]) -> Any:
     return sp.hstack(ms, format="csr") if any(map(sp.issparse, ms)) else np.hstack(ms)
 
 
-def _sources(x: Any, y: Any) -> tuple[Source, Source]:
+def _sources(client: Client | None, x: Any, y: Any) -> list[Source]:
     """Both collections as chunks."""
-    graphs, futures = zip(*(_graphs(data) for data in (x, y)), strict=True)
-    rows = [_known_rows(data) for data in (x, y)]
-    chunks: list[list[Chunk]] = []
-    for view, label in enumerate("Xy"):
-        chunks.append([])
-        for i, (graph, needs) in enumerate(graphs[view]):
-            chunks[view].append(Chunk(graph, f"chunk {i} of {label}", rows[view][i], needs))
-    if rows[0] == rows[1]:
-        for i, ((a, needs_a), (b, needs_b)) in enumerate(zip(*graphs, strict=True)):
-            if not (needs_a or needs_b or a.graph.keys().isdisjoint(b.graph)):
-                both = Together(a, b)
-                chunks[0][i] = chunks[0][i]._replace(read=both.first)
-                chunks[1][i] = chunks[1][i]._replace(read=both.second)
-    found = []
+    graphs, futures = zip(*(_graphs(client, data) for data in (x, y)), strict=True)
+    rows, found = [_known_rows(data) for data in (x, y)], []
     for view, data in enumerate((x, y)):
-        source = Source(tuple(chunks[view]), "Xy"[view], futures=futures[view])
+        chunks = []
+        for i, (graph, needs) in enumerate(graphs[view]):
+            chunk = Chunk(graph, f"chunk {i} of {'Xy'[view]}", rows[view][i], needs)
+            if rows[0] == rows[1]:
+                (a, needs_a), (b, needs_b) = graphs[0][i], graphs[1][i]
+                if not (needs_a or needs_b or a.graph.keys().isdisjoint(b.graph)):
+                    chunk = chunk._replace(pair=(f"{a.keys[0]}", partial(both_of, a, b)))
+            chunks.append(chunk)
+        alone = all(
+            type(task).__name__ == "Alias" for graph, _ in graphs[view] for task in graph.graph.values()
+        )
+        source = Source(
+            tuple(chunks), "Xy"[view], futures=futures[view], persisted=bool(futures[view]) and alone
+        )
         if not isinstance(data, da.Array):
             source = source._replace(names=feature_names(data._meta), smaller=REPARTITION)
-        elif isinstance(data._meta, np.ndarray):
-            source = source._replace(row_bytes=8.0 * data.shape[1])
+        elif data.dtype.kind in "biuf":
+            dense = isinstance(data._meta, np.ndarray)
+            row_bytes = float(data.dtype.itemsize * data.shape[1]) if dense else 0.0
+            source = source._replace(dtype=data.dtype, row_bytes=row_bytes)
         found.append(source)
-    return found[0], found[1]
+    return found
 
 
-def _graphs(data: Any) -> tuple[list[tuple[Graph, tuple[Any, ...]]], dict[Any, Future]]:
-    """The graph of each chunk of rows with the keys of futures in it, and all of these."""
-    whole, found, futures = dict(data.__dask_graph__()), [], dict[Any, Future]()
-    for keys in data.__dask_keys__():
-        keys = keys if isinstance(keys, list) else [keys]
-        graph, _ = cull(whole, keys)
-        needs = {key: task for key, task in graph.items() if isinstance(task, Future)}
-        futures |= needs
-        rest = {key: task for key, task in graph.items() if key not in needs}
-        found.append((Graph(rest, keys), tuple(needs)))
-    return found, futures
+# What more than one chunk needs.
+SHARED = -1
+
+
+def _graphs(client: Client | None, data: Any) -> tuple[list[tuple[Graph, tuple[Any, ...]]], dict[Any, Any]]:
+    """The graph of each chunk with the keys of what it takes from elsewhere, and all of these.
+
+    That is futures, and what several chunks need, such as a mean of all rows, which is computed once.
+    """
+    whole = dict(data.__dask_graph__())
+    outputs = [keys if isinstance(keys, list) else [keys] for keys in data.__dask_keys__()]
+    owners: dict[Any, int] = {}
+    below: dict[Any, Any] = {}
+    waiting = [(key, i) for i, keys in enumerate(outputs) for key in keys]
+    while waiting:
+        key, owner = waiting.pop()
+        if owners.get(key, owner) != owner:
+            owner = SHARED
+        if owners.get(key) == owner:
+            continue
+        owners[key] = owner
+        if key not in below:
+            below[key] = () if isinstance(whole[key], Future) else get_dependencies(whole, key)
+        waiting.extend((other, owner) for other in below[key])
+    own: list[dict[Any, Any]] = [{} for _ in outputs]
+    needs: list[dict[Any, None]] = [{} for _ in outputs]
+    for key, owner in owners.items():
+        if owner == SHARED:
+            continue
+        if isinstance(whole[key], Future):
+            needs[owner][key] = None
+        else:
+            own[owner][key] = whole[key]
+            needs[owner] |= {other: None for other in below[key] if owners[other] == SHARED}
+    for i, keys in enumerate(outputs):
+        needs[i] |= {key: None for key in keys if owners[key] == SHARED}
+    wanted = list(dict.fromkeys(key for keys in needs for key in keys))
+    values = {key: whole[key] for key in wanted if isinstance(whole[key], Future)}
+    rest = [key for key in wanted if key not in values]
+    if rest:
+        get = dask.get if client is None else partial(client.get, sync=False)
+        values |= dict(zip(rest, get(whole, rest), strict=True))
+    return [(Graph(g, k), tuple(n)) for g, k, n in zip(own, outputs, needs, strict=True)], values
 
 
 def _known_rows(data: Any) -> list[int | None]:
@@ -374,10 +426,14 @@ def _known_rows(data: Any) -> list[int | None]:
 
 def _collection(data: Any, other: Any, label: str) -> Any:
     """A Dask collection as it is; anything else in chunks like those of the other view."""
-    if not hasattr(data, "__dask_graph__"):
-        data = as_matrix(as_column(data), label)
-        alike = isinstance(other, da.Array) and other.shape[0] == data.shape[0]
-        return da.from_array(data, chunks=(other.chunks[0] if alike else "auto", -1), asarray=False)
+    if not is_collection(data):
+        m = as_matrix(as_column(data), label)
+        alike = isinstance(other, da.Array) and other.shape[0] == m.shape[0]
+        rows = other.chunks[0] if alike else [m.shape[0]]
+        ends = np.cumsum([0, *rows]).astype(int)
+        # Cut here: Dask would send the whole of a sparse matrix along with every chunk of it.
+        parts = [m[a:b] for a, b in pairwise(ends)]
+        return da.concatenate([da.from_array(part, chunks=part.shape, asarray=False) for part in parts])
     if isinstance(data, da.Array):
         if data.ndim not in (1, 2):
             raise ValueError(f"{label} is an array of {data.ndim} dimensions: a view is rows x columns")
@@ -407,8 +463,8 @@ def _with_own_chunks(client: Client | None, data: Any) -> Any:
     return client.persist(data) if any(module.startswith("distributed.") for module in modules) else data
 
 
-def _warn_of_chunks(x: Any, y: Any) -> None:
-    """Say what chunks cost that are not ranges of rows, the same ones in both views."""
+def _warn_of_columns(x: Any, y: Any) -> None:
+    """Say what chunks cost that do not have all columns."""
     for data, label in ((x, "X"), (y, "y")):
         if isinstance(data, da.Array) and data.numblocks[1] > 1:
             warnings.warn(
@@ -417,12 +473,15 @@ def _warn_of_chunks(x: Any, y: Any) -> None:
                 UserWarning,
                 stacklevel=5,
             )
-    rows = _known_rows(x), _known_rows(y)
-    known = [[count for count in counts if count is not None] for counts in rows]
-    if known[0] != known[1] and known == list(rows) and sum(known[0]) == sum(known[1]):
+
+
+def _warn_of_rows(views: ClusterViews) -> None:
+    """Say what chunks of the two views cost that are not of the same rows."""
+    x, y = views.starts
+    if not np.array_equal(x, y):
         warnings.warn(
-            f"the rows of X and y are split at different places, into {len(rows[0])} and {len(rows[1])} "
-            "chunks: rechunked where they are read, and those at the edges of a worker's share read twice; "
+            f"the rows of X and y are split at different places, into {len(x) - 1} and {len(y) - 1} chunks: "
+            "rechunked where they are read, and those at the edges of a worker's share read twice; "
             "y.rechunk((X.chunks[0], -1)) avoids it",
             UserWarning,
             stacklevel=5,
@@ -432,8 +491,13 @@ def _warn_of_chunks(x: Any, y: Any) -> None:
 def _files_named(graph: dict[Any, Any]) -> list[str]:
     """Files whose paths occur in a graph, wherever its tasks keep them; a byte before may be of other use."""
     found = set()
-    for text in re.findall(rb"[\w.=\-/@ ]{4,}", dumps(graph)):
-        path = text.decode()
+    # Of tasks alone: data, which may be large, name no files.
+    tasks = [task for task in graph.values() if hasattr(task, "func")]
+    try:
+        texts = re.findall(rb"[\w.=\-/@ ]{4,}", dumps(tasks))
+    except (TypeError, ValueError, PicklingError):
+        return []
+    for path in map(bytes.decode, texts):
         starts = {0, 1, *(match.start() for match in re.finditer("/", path))}
         found |= {path[start:] for start in starts if "." in path[start:] and os.path.isfile(path[start:])}
-    return sorted(found)
+    return sorted(path for path in found if not path.endswith(".py"))

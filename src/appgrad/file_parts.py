@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .chunks import Chunk
+from .cluster import Source
 from .files import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
 from .stored_files import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
 from .stored_views import stamp
@@ -33,28 +34,17 @@ class FileFacts(NamedTuple):
     stamp: tuple[int, int]
 
 
-class Piece(NamedTuple):
-    """Some rows of a file."""
-
-    read: Callable[[], Matrix]
-    name: str
-    rows: int
-
-
-class Pieces(NamedTuple):
-    """All rows of a source; bytes of one as floats, unless they are sparse."""
-
-    parts: list[Piece]
-    names: Array | None
-    row_bytes: float | None
-
-
 def listed(source: str) -> tuple[list[str], str]:
     """The files of a source and their kind, as they are found here."""
     path, key, _ = selected(source)
     paths, kind = files_of(path)
     require_key(source, key, kind)
     return paths, kind
+
+
+def all_facts(source: str, kind: str, paths: list[str]) -> list[FileFacts]:
+    """What some files of a source hold."""
+    return [file_facts(source, kind, path) for path in paths]
 
 
 def file_facts(source: str, kind: str, path: str) -> FileFacts:
@@ -81,32 +71,33 @@ def file_facts(source: str, kind: str, path: str) -> FileFacts:
     return FileFacts(m.shape[0], m.shape[1], table.names, np.dtype(m.dtype), None, when)
 
 
-def pieces_of(source: str, kind: str, paths: list[str], facts: list[FileFacts], workers: int) -> Pieces:
-    """The rows of a source in pieces of a size that workers can hold several of.
+def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[FileFacts]) -> Source:
+    """The rows of a source in chunks of which workers can hold several.
 
-    Files that are decoded as a whole are pieces themselves; a single one is read by every worker, each for
-    its share of the rows.
+    Files that are decoded as a whole are chunks themselves.
     """
-    first, parts = facts[0], list[Piece]()
+    first, chunks = facts[0], list[Chunk]()
     width = max(fact.columns for fact in facts)
     dtype = np.result_type(*(fact.dtype for fact in facts))
     for path, fact in zip(paths, facts, strict=True):
-        if kind not in SVM and list(fact.names if fact.names is not None else ()) != list(
-            first.names if first.names is not None else ()
-        ):
-            raise ValueError(f"{path}: it has other columns than {paths[0]}")
-        if fact.steps is None:
-            count = workers if len(paths) == 1 else 1
-            ends = [fact.rows * i // count for i in range(count + 1)]
-            ranges = [(a, b, (0, 0)) for a, b in itertools.pairwise(ends) if a < b]
-        else:
+        if kind not in SVM and _listed(fact.names) != _listed(first.names):
+            same = sorted(_listed(fact.names)) == sorted(_listed(first.names))
+            other = "its columns in another order than" if same else "other columns than"
+            raise ValueError(f"{path}: it has {other} {paths[0]}")
+        ranges = [(0, fact.rows, (0, 0))]
+        if fact.steps is not None:
             ranges = _ranges(fact.steps, max(1, PIECE_BYTES // (8 * max(1, fact.columns))))
         for start, stop, groups in ranges:
             read = partial(_read, _named(source, path), kind, (start, stop), groups, width, dtype, fact.stamp)
-            parts.append(
-                Piece(read, path if len(ranges) == 1 else f"{path} (rows {start}-{stop - 1})", stop - start)
-            )
-    return Pieces(parts, first.names, None if first.steps is None else 8.0 * width)
+            name = path if len(ranges) == 1 else f"{path} (rows {start}-{stop - 1})"
+            chunks.append(Chunk(read, name, stop - start))
+    row_bytes = 0.0 if first.steps is None else float(dtype.itemsize * width)
+    smaller = "cut the files of {1} into parts of at most {0} rows"
+    return Source(tuple(chunks), label, first.names, None, False, dtype, row_bytes, smaller)
+
+
+def _listed(names: Array | None) -> list[Any]:
+    return [] if names is None else list(names)
 
 
 def _ranges(steps: tuple[int, ...], most: int) -> list[tuple[int, int, tuple[int, int]]]:

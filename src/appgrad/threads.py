@@ -6,11 +6,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from itertools import chain
-from threading import RLock
+from threading import Lock, RLock
 from typing import TypeVar
 
 from sklearn import get_config
@@ -69,6 +69,35 @@ def blas_limit(threads: int) -> Iterator[bool]:
             yield True
     finally:
         owner.release()
+
+
+class _Shared:
+    """How many tasks of this process want BLAS to have one thread, and what ends that."""
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.limit = Lock(), 0, ExitStack()
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS with one thread, for as long as any of several tasks in this process wants that.
+
+    Sums that BLAS forms on several threads depend on how many these are, and so on who else is at work.
+    """
+    with _shared.lock:
+        if not _shared.users:
+            _shared.limit.enter_context(_pools().limit(limits=1, user_api="blas"))
+        _shared.users += 1
+    try:
+        yield
+    finally:
+        with _shared.lock:
+            _shared.users -= 1
+            if not _shared.users:
+                _shared.limit.close()
 
 
 def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Generator[T, None, None]:
