@@ -615,6 +615,65 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(own_cluster, slow, t
     np.testing.assert_array_equal(model.x_weights_, full.x_weights_)
 
 
+def test_all_workers_killed_at_once_come_back(slow):
+    data = chunked(*slow)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as found,
+        distributed.Client(found) as client,
+    ):
+        expected = {
+            solver: fitted(*data, solver=solver, max_passes=20) for solver in ("lobpcg", "stochastic")
+        }
+        for solver, reference in expected.items():
+            client.wait_for_workers(2, timeout=60)
+            pids = list(client.run(os.getpid).values())
+
+            def kill(progress, pids=pids):
+                if progress.iteration == 3:
+                    for pid in pids:
+                        os.kill(pid, signal.SIGKILL)
+
+            model = fitted(*data, solver=solver, max_passes=20, callback=kill)
+            np.testing.assert_array_equal(model.x_weights_, reference.x_weights_)
+
+
+def test_a_closed_client_is_said_and_leaves_a_checkpoint(cluster, slow, tmp_path):
+    for solver in ("lobpcg", "stochastic"):
+        path = tmp_path / solver
+        with distributed.Client(cluster) as client, pytest.raises(ConnectionError, match="client was closed"):
+            fitted(
+                *chunked(*slow),
+                solver=solver,
+                checkpoint=(path, 1e9),
+                callback=lambda progress, client=client: client.close() if progress.iteration == 3 else None,
+            )
+        assert path.exists()
+
+
+def test_futures_within_tasks(client, problem):
+    parts = [client.submit(np.array, problem[0][100 * i : 100 * i + 100]) for i in range(6)]
+    x = da.concatenate(
+        [da.from_delayed(dask.delayed(np.negative)(part), (100, 12), dtype=float) for part in parts]
+    )
+    assert difference(fitted(x, chunked(*problem, 100)[1]), fitted(-problem[0], problem[1])) < 1e-10
+
+
+def test_a_fit_within_a_task(problem):
+    def fit():
+        return fitted(*chunked(*problem)).canonical_correlations_
+
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as found,
+        distributed.Client(found) as client,
+    ):
+        inside = client.submit(fit).result(timeout=60)
+    np.testing.assert_allclose(inside, fitted(*problem).canonical_correlations_, atol=1e-10)
+
+
 def test_a_cluster_without_workers_is_not_waited_for_forever(own_cluster, slow, monkeypatch):
     _, address = own_cluster("lonely", "--no-nanny")
     with distributed.Client(address) as client:

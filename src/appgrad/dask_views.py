@@ -15,6 +15,7 @@ from functools import partial
 from itertools import pairwise
 from pickle import PicklingError
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import dask
 import dask.array as da
@@ -42,8 +43,8 @@ from .spool import physical_memory
 from .threads import blas_threads
 from .views import Array
 
-# Seconds to wait for the first worker, and for one to answer.
-PATIENCE, GREETING = 30, 3
+# Seconds to wait for the first worker, for one to answer, and before looking who is still there.
+PATIENCE, GREETING, LOOK = 30, 3, 5
 # Workers that one of them sends copies to.
 FAN_OUT = 4
 REPARTITION = "use partitions of at most {0} rows, as {1}.repartition(npartitions=...) gives"
@@ -64,13 +65,11 @@ class DaskCluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError as error:
-            raise ConnectionError(
-                f"the Dask cluster has no workers after {PATIENCE} s: start some"
-            ) from error
+        self._await_workers()
         self.workers = self._workers()
+        # Workers that were there when anyone last looked, and whom tasks are meant for.
+        self._alive = {worker.address for worker in self.workers}
+        self._pins: WeakKeyDictionary[Future, str | None] = WeakKeyDictionary()
         self.direct = self._reaches_workers()
 
     @property
@@ -83,8 +82,14 @@ class DaskCluster:
         # Named anew: a task that was done before may have been lost with its worker.
         name = f"appgrad{f.__name__}-{os.urandom(8).hex()}"
         args = tuple(arg.at(pin) if isinstance(arg, Spread) else arg for arg in args)
+        there = pin in self._alive
         with self._at_work():
-            return self.client.submit(f, *args, key=name, workers=[pin], allow_other_workers=True)
+            future = self.client.submit(
+                f, *args, key=name, workers=[pin] if there else None, allow_other_workers=there
+            )
+        if there:
+            self._pins[future] = pin
+        return future
 
     def spread(self, value: Any) -> Any:
         """A value on all workers.
@@ -113,12 +118,16 @@ class DaskCluster:
             return self.client.scatter([value], hash=False, direct=self.direct, timeout=PATIENCE)[0]
         except (OSError, TimeoutError) as error:
             self._require_scheduler(error)
-            self._require_workers(error)
+            self._await_workers()
             raise LostError(str(error)) from error
 
     def lost(self, future: Future) -> bool:
-        """Whether a task was cancelled, or what it needs is gone."""
-        return future.status in ("cancelled", "lost")
+        """Whether a task was cancelled, what it needs is gone, or it may wait for a worker that is gone.
+
+        A task for one worker is done by another when that is lost; but not when all were lost at a time.
+        """
+        waits = future.status == "pending" and self._pins.get(future, None) not in {None, *self._alive}
+        return waits or future.status in ("cancelled", "lost")
 
     def result(self, future: Future) -> Any:
         """The result of a task."""
@@ -133,17 +142,29 @@ class DaskCluster:
             rest = [futures[i] for i in waiting.values()]
             with self._at_work():
                 try:
-                    for future in as_completed(rest, loop=self.client.loop, timeout=PATIENCE):
+                    for future in as_completed(rest, loop=self.client.loop, timeout=LOOK):
                         yield waiting.pop(future.key)
                 except TimeoutError as error:
-                    self._require_workers(error)
+                    self._look_around(error, rest)
 
-    def _require_workers(self, error: Exception) -> None:
-        if self.client.status == "running" and not self._workers():
+    def _look_around(self, error: Exception, futures: list[Future]) -> None:
+        """Raise when workers have gone for whom tasks may wait; these are then for anyone."""
+        self._require_scheduler(error)
+        before, self._alive = self._alive, {worker.address for worker in self._workers()}
+        if not self._alive:
+            self._await_workers()
+        if not before <= self._alive or any(self.lost(future) for future in futures):
+            raise LostError("workers have gone") from error
+
+    def _await_workers(self) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError as error:
             raise ConnectionError(
                 f"the Dask cluster has had no workers for {PATIENCE} s: start some and fit again; a run that "
                 "has a checkpoint goes on from there"
             ) from error
+        self._alive = {worker.address for worker in self._workers()}
 
     def _reaches_workers(self) -> bool:
         """Whether this process can talk to workers; else the scheduler passes on what is sent."""
@@ -157,6 +178,11 @@ class DaskCluster:
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Errors of the cluster in words of those who use it."""
+        if self.client.status in ("closing", "closed"):
+            raise ConnectionError(
+                "the Dask client was closed: make another one and fit again; a run that has a checkpoint "
+                "goes on from there"
+            )
         try:
             yield
         except KilledWorker as error:
@@ -286,7 +312,15 @@ def as_dask_column(data: Any) -> Any:
 
 
 def active_client() -> Client | None:
-    """The client that Dask would use here, if there is one."""
+    """The client that Dask would use here, if there is one.
+
+    Not inside of a task, which would wait for others that only its own thread could do.
+    """
+    try:
+        get_worker()
+        return None
+    except ValueError:
+        pass
     try:
         return default_client()
     except ValueError:
@@ -457,10 +491,14 @@ def _with_own_chunks(client: Client | None, data: Any) -> Any:
     """A collection whose chunks can be computed one by one; one that takes a whole cluster is computed."""
     if client is None:
         return data
-    # Tasks that move rows between workers, as shuffles do, are those of the package for clusters.
-    tasks = (getattr(task, "func", None) for task in dict(data.__dask_graph__()).values())
-    modules = (getattr(task, "__module__", None) or "" for task in tasks)
-    return client.persist(data) if any(module.startswith("distributed.") for module in modules) else data
+    graph = dict(data.__dask_graph__())
+    for task in graph.values():
+        # Tasks that move rows between workers, as shuffles do, are those of the package for clusters; and
+        # some tasks have futures among their arguments, which Dask alone can find.
+        module = getattr(getattr(task, "func", None), "__module__", None) or ""
+        if module.startswith("distributed.") or not graph.keys() >= getattr(task, "dependencies", set()):
+            return client.persist(data)
+    return data
 
 
 def _warn_of_columns(x: Any, y: Any) -> None:

@@ -196,7 +196,7 @@ class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
         U = self.transform(X)
         U = U[0] if isinstance(U, tuple) else U
         predicted = U @ self._y_slopes.T + self.y_mean_.astype(self._y_slopes.dtype)
-        found: Array = predicted.ravel() if self._y_1d else predicted
+        found: Array = predicted[:, 0] if self._y_1d else predicted
         return found
 
     def inverse_transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:

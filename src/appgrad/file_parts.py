@@ -61,6 +61,8 @@ def file_facts(source: str, kind: str, path: str) -> FileFacts:
                 return FileFacts(sum(rows), len(names), names, dtype, tuple(rows), when)
         if kind in (".npy", ".zarr", *HDF5):
             stored = _stored(path, kind, key)
+            if np.dtype(stored.dtype).kind not in "biuf":
+                raise ValueError(f"it holds {stored.dtype}, not real numbers")
             index = choose(stored.shape[1], None)
             width = stored.shape[1] if index is None else len(index)
             step = max(1, min(stored.step, stored.shape[0]))
@@ -77,6 +79,8 @@ def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[
     Files that are decoded as a whole are chunks themselves.
     """
     first, chunks = facts[0], list[Chunk]()
+    if not sum(fact.rows for fact in facts) or not first.columns:
+        raise ValueError(f"{label} has 0 rows or columns: nothing to fit")
     width = max(fact.columns for fact in facts)
     dtype = np.result_type(*(fact.dtype for fact in facts))
     for path, fact in zip(paths, facts, strict=True):
