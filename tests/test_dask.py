@@ -19,6 +19,7 @@ from appgrad import cluster_views as cluster_module
 from appgrad.datasets import planted
 from appgrad.derived_views import CountedViews
 from appgrad.sources import as_views
+from appgrad.views import Sweep
 from helpers import ITERATIVE, fitted
 from test_views import ViewsContract
 
@@ -271,6 +272,19 @@ def test_many_groups_are_added_in_a_fixed_tree(problem):
             np.testing.assert_array_equal(*weights)
         client.retire_workers([views.pins[0], views.pins[3]])
         np.testing.assert_array_equal(fitted(views, None, solver="lobpcg").x_weights_, weights[0])
+
+
+def test_sums_of_two_groups_leave_these_as_they_are():
+    """Another worker may ask for them, when this one is lost."""
+
+    def add(total, part):
+        total[0] += part[0]
+        return total
+
+    work = cluster_module.Work(Sweep(len, add, None, 1), 1, int)
+    a, b = [np.ones(3)], [np.ones(3)]
+    np.testing.assert_array_equal(cluster_module._combined(work, a, b)[0], 2)
+    np.testing.assert_array_equal(a[0], 1)
 
 
 def test_sums_do_not_depend_on_who_else_is_at_work():
