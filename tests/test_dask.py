@@ -36,12 +36,20 @@ pytestmark = [
 ]
 
 
+def workers(count, threads=1, processes=True):
+    return distributed.LocalCluster(
+        n_workers=count,
+        threads_per_worker=threads,
+        processes=processes,
+        dashboard_address=":0",
+        silence_logs=50,
+    )
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Two worker processes of one thread each."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as found:
+    with workers(2) as found:
         yield found
 
 
@@ -254,9 +262,7 @@ def test_what_all_chunks_need_is_computed_once(request, streamed, problem, tmp_p
 def test_many_groups_are_added_in_a_fixed_tree(problem):
     """Seven workers: relays, sums of sums, and groups that are more or fewer than workers."""
     with (
-        distributed.LocalCluster(
-            n_workers=7, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
-        ) as found,
+        workers(7, processes=False) as found,
         distributed.Client(found) as client,
     ):
         reference = fitted(*problem, solver="lobpcg")
@@ -287,18 +293,24 @@ def test_sums_of_two_groups_leave_these_as_they_are():
     np.testing.assert_array_equal(a[0], 1)
 
 
+ONE_THREAD = """
+import os, numpy as np, dask.array as da
+from distributed import Client, LocalCluster
+from appgrad.sources import as_views
+from appgrad.threads import blas_threads
+x = da.ones((600, 3), chunks=(300, 3))
+with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as c, Client(c):
+    views = as_views(x, x)
+    used = [views.reduce(lambda b: [blas_threads()], lambda a, b: a + b) for _ in range(5)]
+print(set(sum(used, [])), blas_threads() == os.cpu_count())
+"""
+
+
 def test_sums_do_not_depend_on_who_else_is_at_work():
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((4000, 150)), rng.standard_normal((4000, 100))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0", silence_logs=50
-        ) as found,
-        distributed.Client(found),
-    ):
-        views = as_views(*chunked(X, Y, 500))
-        sums = {views.sum(lambda block: (block.x.T @ block.y,))[0].tobytes() for _ in range(8)}
-    assert len(sums) == 1
+    """Two workers in one process: one thread of BLAS sums a block, also where a group is only one."""
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    run = subprocess.run([sys.executable, "-c", ONE_THREAD], capture_output=True, text=True, env=environment)
+    assert run.stdout.split() == ["{1}", "True"], run.stderr
 
 
 def test_rows_count_once_when_a_pass_is_begun_anew(problem):
@@ -330,9 +342,7 @@ def test_data_that_are_lost_are_loaded_again(slow):
     """Everything on the cluster is gone at once."""
     data = chunked(*slow)
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as found,
+        workers(2) as found,
         distributed.Client(found) as client,
     ):
         expected = fitted(*data, solver="lobpcg")
@@ -632,9 +642,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(own_cluster, slow, t
 def test_all_workers_killed_at_once_come_back(slow):
     data = chunked(*slow)
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as found,
+        workers(2) as found,
         distributed.Client(found) as client,
     ):
         expected = {
@@ -679,9 +687,7 @@ def test_a_fit_within_a_task(problem):
         return fitted(*chunked(*problem)).canonical_correlations_
 
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
-        ) as found,
+        workers(1, processes=False) as found,
         distributed.Client(found) as client,
     ):
         inside = client.submit(fit).result(timeout=60)
@@ -827,9 +833,7 @@ def test_views_say_when_rows_are_streamed(client, streamed, problem, caplog):
 
 def test_workers_of_several_threads(problem):
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0"
-        ) as c,
+        workers(1, 3, processes=False) as c,
         distributed.Client(c),
         threadpool_limits(1),
     ):

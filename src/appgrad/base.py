@@ -21,14 +21,14 @@ from .checkpoint import EVERY, Checkpoint
 from .choose import solving
 from .derived_views import CountedViews
 from .kernels import MappedViews
-from .matrices import as_column, as_matrix, feature_names
+from .matrices import as_column, as_matrix, feature_names, is_dask
 from .metrics import correlations, paired_correlations
 from .moments import second_moments
 from .options import ITERATIVE, Options
 from .parameters import checked
 from .remarks import warn_if_unconverged
 from .solve import Problem, Progress, Solution
-from .sources import as_views, dask_back_end, is_dask, is_views
+from .sources import as_views, dask_back_end, is_views
 from .streaming import StreamingMixin, generator, ndim, require_components
 from .threads import blas_limit
 from .version import __version__

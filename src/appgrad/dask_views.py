@@ -37,8 +37,7 @@ from distributed.comm import CommClosedError
 from .chunks import Chunk
 from .cluster import UNKNOWN_MEMORY, Here, LostError, Source, Worker
 from .cluster_views import ClusterViews
-from .file_parts import all_facts, listed, source_of
-from .matrices import as_column, as_matrix, feature_names
+from .matrices import as_column, as_matrix, feature_names, is_dask
 from .spool import physical_memory
 from .threads import blas_threads
 from .views import Array
@@ -65,10 +64,11 @@ class DaskCluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        # Workers that were there when anyone last looked.
+        self._alive: set[str | None] = set()
         self._await_workers()
         self.workers = self._workers()
-        # Workers that were there when anyone last looked, and whom tasks are meant for.
-        self._alive = {worker.address for worker in self.workers}
+        # Whom tasks are meant for.
         self._pins: WeakKeyDictionary[Future, str | None] = WeakKeyDictionary()
         self.direct = self._reaches_workers()
 
@@ -208,8 +208,8 @@ class DaskCluster:
 def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     """Views on arrays or data frames of Dask, on the active client; without one, in this process."""
     client = active_client()
-    both = is_collection(X) and is_collection(y)
-    names = [None if is_collection(data) else feature_names(data) for data in (X, y)]
+    both = is_dask(X) and is_dask(y)
+    names = [None if is_dask(data) else feature_names(data) for data in (X, y)]
     X, y = _collection(X, y, "X"), _collection(y, X, "y")
     x, y = (_with_own_chunks(client, _optimized(as_dask_column(data))) for data in (X, y))
     _warn_of_columns(x, y)
@@ -221,28 +221,6 @@ def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     if both:
         _warn_of_rows(views)
     return views
-
-
-def open_on(client: Client, x: str, y: str) -> ClusterViews:
-    """Views on two sources of files, read by the workers of a client."""
-    cluster, found = DaskCluster(client), []
-    pins = [worker.address for worker in cluster.workers]
-    for label in (x, y):
-        # Workers may have been started in another folder.
-        path, *rest = label.split("::")
-        source = "::".join([path if "://" in path else os.path.abspath(path), *rest])
-        try:
-            paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}, for workers: they read files under the same path") from error
-        share = -(-len(paths) // len(pins))
-        asked = [
-            cluster.submit(all_facts, source, kind, paths[i : i + share], pin=pin)
-            for i, pin in zip(range(0, len(paths), share), pins, strict=False)
-        ]
-        facts = [fact for future in asked for fact in cluster.result(future)]
-        found.append(source_of(label, source, kind, paths, facts))
-    return ClusterViews(cluster, found[0], found[1])
 
 
 def lazily(data: Any, f: Callable[..., Array], model: Any, columns: int) -> da.Array:
@@ -297,11 +275,6 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def is_collection(data: Any) -> bool:
-    """Whether this is a collection of Dask."""
-    return hasattr(data, "__dask_graph__")
 
 
 def as_dask_column(data: Any) -> Any:
@@ -460,7 +433,7 @@ def _known_rows(data: Any) -> list[int | None]:
 
 def _collection(data: Any, other: Any, label: str) -> Any:
     """A Dask collection as it is; anything else in chunks like those of the other view."""
-    if not is_collection(data):
+    if not is_dask(data):
         m = as_matrix(as_column(data), label)
         alike = isinstance(other, da.Array) and other.shape[0] == m.shape[0]
         rows = other.chunks[0] if alike else [m.shape[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .chunks import Chunk
-from .cluster import Source
+from .cluster import Cluster, Source
+from .cluster_views import ClusterViews
 from .files import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
 from .stored_files import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
 from .stored_views import stamp
@@ -32,6 +34,27 @@ class FileFacts(NamedTuple):
     dtype: np.dtype[Any]
     steps: tuple[int, ...] | None
     stamp: tuple[int, int]
+
+
+def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
+    """Views on two sources of files, read by the workers of a cluster."""
+    pins, found = [worker.address for worker in cluster.workers], []
+    for label in (x, y):
+        # Workers may have been started in another folder.
+        path, *rest = label.split("::")
+        source = "::".join([path if "://" in path else os.path.abspath(path), *rest])
+        try:
+            paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}, for workers: they read files under the same path") from error
+        share = -(-len(paths) // len(pins))
+        asked = [
+            cluster.submit(all_facts, source, kind, paths[i : i + share], pin=pin)
+            for i, pin in zip(range(0, len(paths), share), pins, strict=False)
+        ]
+        facts = [fact for future in asked for fact in cluster.result(future)]
+        found.append(source_of(label, source, kind, paths, facts))
+    return ClusterViews(cluster, found[0], found[1])
 
 
 def listed(source: str) -> tuple[list[str], str]:

@@ -16,12 +16,12 @@ from .covariance import KernelRidge
 from .derived_views import CountedViews
 from .kernel_maps import Asked, Fitted, default_ridge, features, grams
 from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
+from .matrices import is_dask
 from .options import Options
 from .packing import packed, same_parts, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
 from .remarks import warn_if_flexible, warn_if_memorised, warn_if_trivial
 from .solve import Problem, Progress, Solution
-from .sources import is_dask
 from .streaming import FITTED
 from .threads import budget
 from .views import BLOCK_BYTES, Array, Matrix, Views, describe, require_finite

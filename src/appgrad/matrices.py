@@ -12,6 +12,11 @@ from sklearn.utils.validation import _get_feature_names
 from .views import Array, Matrix, canonical_csr
 
 
+def is_dask(data: Any) -> bool:
+    """Whether this is a collection of Dask: an array, a data frame, or something delayed."""
+    return hasattr(data, "__dask_graph__")
+
+
 def feature_names(data: Any) -> Array | None:
     """The column names of a data frame when all are strings, otherwise None."""
     names: Array | None = _get_feature_names(data)

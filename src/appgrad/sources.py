@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from . import files
-from .matrices import as_column, as_matrix, feature_names
+from .file_parts import opened_by
+from .matrices import as_column, as_matrix, feature_names, is_dask
 from .stored_views import views_of
 from .views import Views
 
@@ -37,11 +38,6 @@ def is_views(data: Any) -> bool:
     """Whether this is a `Views` object, which holds both views."""
     # Delayed objects of Dask have every attribute one asks for.
     return not is_dask(data) and all(hasattr(data, name) for name in ("blocks", "reduce", "n_features_x"))
-
-
-def is_dask(data: Any) -> bool:
-    """Whether this is an array or a data frame of Dask."""
-    return hasattr(data, "__dask_graph__")
 
 
 def dask_back_end() -> Any:
@@ -79,6 +75,5 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     array([0.237])
     """
     if client is not None:
-        found: Views = dask_back_end().open_on(client, str(x), str(y))
-        return found
+        return opened_by(dask_back_end().DaskCluster(client), str(x), str(y))
     return files.open_views(x, y)
