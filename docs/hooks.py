@@ -35,7 +35,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             return match[0]
         source = ROOT / target.removeprefix("../")
         # Browsers show text, and offer to store what they take for a program.
-        uri = f"{REPOSITORY}/{target.removeprefix('../')}" + ".txt" * (source.suffix == ".py")
+        uri = f"{REPOSITORY}/{target.removeprefix('../')}" + ".txt" * (source.suffix in (".py", ".md"))
         if source.is_file() and files.get_file_from_path(uri) is None:
             files.append(File.generated(config, uri, abs_src_path=str(source)))
         return f"]({posixpath.relpath(uri, folder or '.')})"
