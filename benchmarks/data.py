@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import scipy.sparse as sp
 
+from appgrad.loaders import load_mediamill, load_mnist, load_ptb
 from appgrad.views import ArrayViews
 
 
@@ -20,28 +20,17 @@ def folder() -> Path:
 
 def mnist():
     """Left and right halves of the digits, pixels in [0, 1]."""
-    with np.load(folder() / "mnist" / "mnist.npz") as archive:
-        images = archive["X_train"]
-    return tuple(half.reshape(len(images), -1) / 255 for half in (images[:, :, :14], images[:, :, 14:]))
+    return load_mnist(folder())[:2]
 
 
 def mediamill():
     """Features of video frames and their labels."""
-    with np.load(folder() / "mediamill" / "mediamill.npz") as archive:
-        return archive["X_train"].astype(float), archive["Y_train"].astype(float)
+    return load_mediamill(folder())[:2]
 
 
 def ptb():
     """A word against the bag of the two words on either side: indicators and counts."""
-    with np.load(folder() / "ptb" / "ptb_ids.npz") as archive:
-        ids = archive["train"].astype(np.int64)
-    middle = np.arange(2, len(ids) - 2)
-    around = np.stack([ids[middle + d] for d in (-2, -1, 1, 2)], axis=1)
-    rows = np.repeat(np.arange(len(middle)), 4)
-    shape = (len(middle), 10000)
-    X = sp.csr_array((np.ones(len(middle)), (np.arange(len(middle)), ids[middle])), shape=shape)
-    Y = sp.csr_array((np.ones(4 * len(middle)), (rows, around.ravel())), shape=shape)
-    return X, Y
+    return load_ptb(folder(), "around")[:2]
 
 
 def sparse(directory: str, x: str, y: str):

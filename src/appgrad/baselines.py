@@ -94,6 +94,18 @@ def pca_cca(views: Views, problem: Problem, m: int, rng: np.random.Generator) ->
 OVERSAMPLING, POWERS = 10, 2
 
 
+def heuristic_flops(views: Views, k: int, m: int | None = None) -> float:
+    """Multiplications and additions of NW- and DW-CCA, or of PCA-CCA with m components.
+
+    Products with the rows, 6 for each entry and column (4 for squares), and QR factors of bases, 4 p c^2.
+    """
+    p, rows = views.n_features_x + views.n_features_y, float(views.n_samples * views.entries)
+    c, each = (k + OVERSAMPLING, 6) if m is None else (m + OVERSAMPLING, 4)
+    powers = (2 + POWERS) * each * rows * c + (1 + POWERS) * 4.0 * p * c**2
+    # PCA-CCA also turns the bases and solves CCA of m + m columns.
+    return powers if m is None else powers + 6 * rows * m + 4.0 * p * c * m + 40.0 * m**3
+
+
 def _covariance(views: Views, problem: Problem) -> Covariance:
     m = moments(views, problem.center)
     return Covariance(views, m, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))

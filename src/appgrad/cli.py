@@ -1,4 +1,4 @@
-"""The command line: appgrad fit | plan | transform | score | inspect | demo."""
+"""The command line: appgrad fit | plan | transform | score | inspect | demo | experiment."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from .choose import plan as planned
 from .costs import size
 from .demo import show_digits
 from .estimators import CCA
+from .experiments import EXPERIMENTS
+from .experiments import run as experiments
 from .files import read_table, source_files
 from .holdout import HeldOut, held_out
 from .kernel_cca import KernelCCA
@@ -395,6 +397,37 @@ def demo(
 ) -> None:
     """CCA between the left and right halves of scikit-learn's handwritten digits."""
     show_digits(output)
+
+
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(metavar="|".join(EXPERIMENTS), help="Which one.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; without one they are downloaded.")
+    ] = None,
+    out_folder: Annotated[Path, typer.Option("--out", help="Folder for records and figures.")] = Path(
+        "results"
+    ),
+    figures: Annotated[Path | None, typer.Option(help="Another folder for the figures.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer iterations and sizes.")] = False,
+) -> None:
+    """Run an experiment of the paper: one JSON record for each point, and figures drawn from the records."""
+    if name not in EXPERIMENTS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(EXPERIMENTS)}")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"{data} is not a folder")
+    start = time.perf_counter()
+    for part in experiments(name, data, out_folder, quick):
+        say(f"{time.perf_counter() - start:7.1f} s  {part}")
+    path = out_folder / f"{name}.jsonl"
+    say(f"{time.perf_counter() - start:7.1f} s  records   saved to {path}")
+    try:
+        from .experiments.figures import draw
+    except ImportError:
+        say("no figures: pip install 'appgrad[plots]'", err)
+        return
+    for figure in draw(path, out_folder if figures is None else figures):
+        say(f"figure    saved to {figure}")
 
 
 def _params(model: CCA) -> dict[str, Any]:

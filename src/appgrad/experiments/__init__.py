@@ -1,0 +1,32 @@
+"""The experiments of the paper, section 4, and two uses of CCA: records first, figures from them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..loaders import Folder
+from . import bilingual, mediamill, mnist, ptb, url
+from .records import writing
+
+EXPERIMENTS = {
+    "mnist": mnist.run,
+    "mediamill": mediamill.run,
+    "ptb": ptb.run,
+    "url": url.run,
+    "bilingual": bilingual.run,
+}
+
+
+def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str]:
+    """Run an experiment, write its records to out/name.jsonl, and say before each part what it is."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"no experiment is called {name!r}: there are {', '.join(EXPERIMENTS)}")
+    # Without the folders: a record must not tell of the machine it was made on.
+    given = "" if data is None else " --data DIR"
+    command = (
+        shlex.join(["appgrad", "experiment", name]) + given + " --out DIR" + (" --quick" if quick else "")
+    )
+    with writing(out / f"{name}.jsonl", experiment=name, command=command, quick=quick) as writer:
+        yield from EXPERIMENTS[name](data, writer, quick)

@@ -1,0 +1,232 @@
+"""Figures of the experiments, drawn from records alone; needs matplotlib (appgrad[plots])."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .records import Record, read
+
+# Blue for the algorithm on all rows, red for that on minibatches, lighter and dashed where they are ours.
+STYLES = {
+    "AppGrad": ("#1f5fa8", "-"),
+    "stochastic AppGrad": ("#d1495b", "-"),
+    "AppGrad, preconditioned": ("#1f5fa8", "--"),
+    "stochastic AppGrad, preconditioned": ("#d1495b", "--"),
+    "LOBPCG": ("#2a7f62", "-."),
+}
+HEURISTICS = {"NW-CCA": "#8c564b", "DW-CCA": "#9467bd", "PCA-CCA": "#555555"}
+SIDES = {"in": "in sample", "out": "out of sample"}
+
+
+def draw(path: Path, folder: Path) -> list[Path]:
+    """Draw all figures that the records of one experiment allow; returns their files."""
+    _, records = read(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: list[Path] = []
+
+    def save(name: str, figure: Figure) -> None:
+        drawn.append(folder / f"{name}.png")
+        figure.savefig(drawn[-1], dpi=150)
+
+    for name in sets(records):
+        own = [record for record in records if record.get("set") == name]
+        slug = name.lower().replace(",", "").replace(" ", "_")
+        if any(record["kind"] == "solution" for record in own):
+            save(f"{slug}_pcc", proportions(own))
+        elif any(record["kind"] == "heuristic" for record in own):
+            save(f"{slug}_tcc", totals(own))
+    if any(record["kind"] == "labels" for record in records):
+        save("mnist_labels", few_labels(records))
+    if any(record["kind"] == "retrieval" for record in records):
+        save("bilingual_retrieval", retrieval(records))
+    return drawn
+
+
+def sets(records: Iterable[Record]) -> list[str]:
+    """The data sets of some records, in order."""
+    return list(dict.fromkeys(record["set"] for record in records if "set" in record))
+
+
+def curves_of(records: Iterable[Record]) -> dict[str, list[list[Record]]]:
+    """Points by method and seed, in order."""
+    found: dict[str, dict[int, list[Record]]] = {}
+    for record in records:
+        if record["kind"] == "point":
+            found.setdefault(record["method"], {}).setdefault(record["seed"], []).append(record)
+    return {method: list(seeds.values()) for method, seeds in found.items()}
+
+
+def proportions(records: list[Record]) -> Figure:
+    """PCC in and out of sample against iterations, log(FLOP) and seconds: Figures 1 to 6 of the paper."""
+    (truth,) = [record for record in records if record["kind"] == "solution"]
+    figure, axes = _panels(2, 3, (10, 6.2))
+    costs: list[tuple[str, Callable[[Record], float]]] = [
+        ("iterations", lambda point: point["iteration"]),
+        ("log(FLOP)", lambda point: np.log(point["flops"])),
+        ("seconds", lambda point: point["seconds"]),
+    ]
+    for row, side in zip(axes, SIDES, strict=True):
+        for ax, (label, cost) in zip(row, costs, strict=True):
+            for method, seeds in curves_of(records).items():
+                color, line = STYLES[method]
+                for i, points in enumerate(seeds):
+                    values = [100 * point[f"tcc_{side}"] / truth[f"tcc_{side}"] for point in points]
+                    name = method if i == 0 else None
+                    ax.plot(
+                        [cost(p) for p in points],
+                        values,
+                        line,
+                        color=color,
+                        label=name,
+                        alpha=0.9 if i == 0 else 0.35,
+                    )
+            _published(ax, records, side, label)
+            if truth["method"] == "exact" and label != "iterations":
+                ax.plot(cost(truth), 100, "*", color="black", markersize=11, label="exact", clip_on=False)
+            ax.set(xlabel=label, ylabel=f"PCC {SIDES[side]} (%)" if ax is row[0] else None)
+            if label != "log(FLOP)":
+                ax.set_xscale("log")
+            ax.set_ylim(bottom=max(0, ax.get_ylim()[0]), top=max(101.5, ax.get_ylim()[1]))
+    figure.suptitle(records[0]["set"])
+    _legend(figure, axes[0, 1])
+    return figure
+
+
+def _published(ax: Any, records: list[Record], side: str, label: str) -> None:
+    """The authors' points, in iterations and by their own count of operations."""
+    if label == "seconds":
+        return
+    for method, (color, _) in STYLES.items():
+        points = [r for r in records if r["kind"] == "published" and r["method"] == method]
+        x = [p["iteration"] if label == "iterations" else np.log(p["paper_flops"]) for p in points]
+        if points:
+            name = f"{method}, published"
+            ax.plot(
+                x,
+                [p[f"pcc_{side}"] for p in points],
+                "o",
+                color=color,
+                fillstyle="none",
+                markersize=5,
+                label=name,
+            )
+
+
+def totals(records: list[Record]) -> Figure:
+    """TCC in and out of sample by log(FLOP) and seconds; heuristics as dashed lines, their costs as dots."""
+    figure, axes = _panels(2, 2, (9, 6.6))
+    costs: list[tuple[str, Callable[[Record], float]]] = [
+        ("log(FLOP)", lambda point: np.log(point["flops"])),
+        ("seconds", lambda point: point["seconds"]),
+    ]
+    for row, side in zip(axes, SIDES, strict=True):
+        for ax, (label, cost) in zip(row, costs, strict=True):
+            for method, (points,) in curves_of(records).items():
+                color, line = STYLES[method]
+                ax.plot(
+                    [cost(p) for p in points],
+                    [p[f"tcc_{side}"] for p in points],
+                    line,
+                    color=color,
+                    label=method,
+                )
+            found = [record for record in records if record["kind"] == "heuristic"]
+            for record, marker in zip(found, "osD^v", strict=False):
+                color = HEURISTICS[record["method"].split(",")[0]]
+                ax.axhline(record[f"tcc_{side}"], linestyle=(0, (4, 3)), color=color, linewidth=0.9)
+                ax.plot(cost(record), record[f"tcc_{side}"], marker, color=color, label=record["method"])
+            ax.set(xlabel=label, ylabel=f"TCC {SIDES[side]}" if ax is row[0] else None)
+            if label == "seconds":
+                ax.set_xscale("log")
+            ax.set_ylim(bottom=max(0.0, min(r[f"tcc_{side}"] for r in found) - 5), top=20.3)
+    figure.suptitle(records[0]["set"])
+    _legend(figure, axes[0, 0])
+    return figure
+
+
+def few_labels(records: list[Record]) -> Figure:
+    """Accuracy against the number of labels, one panel for each number of features."""
+    found = [record for record in records if record["kind"] == "labels"]
+    widths = sorted({record["k"] for record in found if record["k"]})
+    figure, axes = _panels(1, len(widths), (3.2 * len(widths) + 0.4, 3.6))
+    for ax, k in zip(axes[0], widths, strict=True):
+        kinds = sorted({(r["features"], r["ridge"] or 0) for r in found if r["k"] in (k, None)})
+        for (name, ridge), marker in zip(kinds, "osD^v", strict=False):
+            own = [
+                r for r in found if (r["features"], r["ridge"] or 0) == (name, ridge) and r["k"] in (k, None)
+            ]
+            sizes = sorted({r["labels"] for r in own})
+            mean = [100 * np.mean([r["accuracy"] for r in own if r["labels"] == size]) for size in sizes]
+            color = {"pixels": "#555555", "PCA": "#d1495b"}.get(name, "#1f5fa8" if ridge >= 1 else "#7aa6d6")
+            label = f"{name}, ridge {ridge:g}" if ridge else name
+            ax.plot(sizes, mean, marker + "-", color=color, label=label, markersize=4)
+        ax.set(
+            xscale="log",
+            xlabel="labelled digits",
+            title=f"k = {k}",
+            ylabel="accuracy (%)" if k == widths[0] else None,
+        )
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
+    _legend(figure, axes[0, 0])
+    return figure
+
+
+def retrieval(records: list[Record]) -> Figure:
+    """Translations found first, and among the first ten, against the number of components."""
+    best = best_retrievals(records)
+    figure, axes = _panels(1, 2, (8, 3.8))
+    for ax, top, title in ((axes[0, 0], "top1", "nearest"), (axes[0, 1], "top10", "among the ten nearest")):
+        for (method, ridge), marker in zip(
+            dict.fromkeys((r["method"], r["ridge"]) for r in best), "osD^v<", strict=False
+        ):
+            own = [r for r in best if (r["method"], r["ridge"]) == (method, ridge)]
+            label = (
+                f"CCA, ridge {ridge:g}"
+                if method == "CCA"
+                else method + (f", m = {own[0]['m']}" if own[0]["m"] else "")
+            )
+            color = HEURISTICS.get(method, {1e-4: "#0b3c6f", 1e-3: "#1f5fa8", 1e-2: "#7aa6d6"}.get(ridge))
+            ax.plot(
+                [r["k"] for r in own],
+                [100 * r[top] for r in own],
+                marker + "-",
+                color=color,
+                label=label,
+                markersize=5,
+            )
+        ax.set(xlabel="components", ylabel="translations found (%)" if top == "top1" else None, title=title)
+        ax.set_xticks(sorted({r["k"] for r in best}))
+    _legend(figure, axes[0, 0])
+    return figure
+
+
+def best_retrievals(records: Iterable[Record]) -> list[Record]:
+    """Of scores as they are and scores times their correlations, what finds more translations."""
+    found: dict[Any, Record] = {}
+    for record in records:
+        if record["kind"] == "retrieval":
+            key = record["method"], record["k"], record["ridge"]
+            found[key] = max(found.get(key, record), record, key=lambda r: r["top1"])
+    return list(found.values())
+
+
+def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.25, linewidth=0.6)
+    return figure, axes
+
+
+def _legend(figure: Figure, ax: Any) -> None:
+    """One legend for all panels, below them."""
+    figure.legend(
+        *ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9
+    )

@@ -1,0 +1,41 @@
+"""Mediamill: features of video frames against their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..loaders import Folder, load_mediamill
+from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints
+from .records import Writer
+
+
+def curves(quick: bool) -> list[Curve]:
+    """What is run: the paper's algorithms with steps chosen by themselves, ours, and LOBPCG."""
+    return [
+        Curve("AppGrad", {"solver": "appgrad", **LETTER}, checkpoints(100 if quick else 2000)),
+        Curve(
+            "stochastic AppGrad",
+            {"solver": "stochastic", "batch_size": 200, "normaliser": "batch", **LETTER},
+            checkpoints(500 if quick else 4000),
+        ),
+        Curve("AppGrad, preconditioned", {"solver": "appgrad", "tol": 0}, checkpoints(50 if quick else 200)),
+        Curve(
+            "stochastic AppGrad, preconditioned",
+            {"solver": "stochastic", "tol": 0},
+            checkpoints(300 if quick else 2000),
+        ),
+        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(20 if quick else 40)),
+    ]
+
+
+def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
+    """Write all records; says what it is about to do."""
+    data = load_mediamill(folder)
+    judge = Judge("Mediamill", data, 20)
+    add_sizes(writer, judge)
+    yield "exact"
+    add_solution(writer, judge, "exact", {"solver": "exact"})
+    for curve in curves(quick):
+        for seed in range(1 if quick or curve.params["solver"] != "stochastic" else 3):
+            yield f"{curve.method}, seed {seed}"
+            add_curve(writer, judge, curve, seed, {})

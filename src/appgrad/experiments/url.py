@@ -1,0 +1,96 @@
+"""URL Reputation and its stand-ins: stochastic AppGrad against heuristics, where covariances do not fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
+from ..loaders import Folder, Paired, load_sparse
+from ..solve import Problem, Solution
+from ..url_reputation import is_url_reputation, load_url_reputation
+from ..views import ArrayViews
+from .curves import Curve, Judge, add_curve, add_sizes, checkpoints
+from .records import Writer
+
+# What a column says that fewer than one row in 100,000 has does not hold for other rows.
+RIDGE = 1e-5
+
+
+class Setting(NamedTuple):
+    """A data set and how far it is followed."""
+
+    name: str
+    load: Callable[[], Paired]
+    batch_size: int
+    iterations: int
+
+
+def settings(folder: Folder, quick: bool) -> list[Setting]:
+    """The original files where there are any, else their stand-ins."""
+    if is_url_reputation(folder) or folder is None:
+        return [Setting("URL Reputation", lambda: load_url_reputation(folder), 10000, 30 if quick else 300)]
+    return [
+        Setting("malicious_urls", lambda: load_sparse("malicious_urls", folder), 5000, 60 if quick else 1000),
+        Setting("debian_paths", lambda: load_sparse("debian_paths", folder), 10000, 20 if quick else 500),
+    ]
+
+
+def curves(batch_size: int, iterations: int, quick: bool) -> list[Curve]:
+    """What is run: five more columns than asked for, as in the paper, to the letter and preconditioned."""
+    stochastic = {"solver": "stochastic", "oversampling": 5, "batch_size": batch_size, "tol": 0}
+    looks = checkpoints(iterations, 6)
+    return [
+        Curve("stochastic AppGrad", {**stochastic, "preconditioner": None, "normaliser": "batch"}, looks),
+        Curve("stochastic AppGrad, preconditioned", stochastic, looks),
+        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(12 if quick else 60, 6)),
+    ]
+
+
+def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
+    """Write all records; says what it is about to do."""
+    for setting in settings(folder, quick):
+        yield f"{setting.name}: reading"
+        data = setting.load()
+        judge = Judge(setting.name, data, 20)
+        add_sizes(writer, judge)
+        for curve in curves(setting.batch_size, setting.iterations, quick):
+            yield f"{setting.name}: {curve.method}"
+            add_curve(writer, judge, curve, 0, {"ridge": RIDGE})
+        for name, m in heuristics(quick):
+            yield f"{setting.name}: {name}"
+            add_heuristic(writer, judge, name, m, RIDGE)
+
+
+def heuristics(quick: bool) -> list[tuple[str, int | None]]:
+    """The paper's comparisons: no whitening, diagonal whitening, whitening of m principal components."""
+    sizes = (100,) if quick else (100, 300, 1200)
+    return [("NW-CCA", None), ("DW-CCA", None), *((f"PCA-CCA, m = {m}", m) for m in sizes)]
+
+
+def heuristic_solution(data: Paired, name: str, m: int | None, k: int, ridge: float) -> Solution:
+    """What a heuristic finds."""
+    views, problem, rng = ArrayViews(data.X, data.y), Problem(k, ridge=ridge), np.random.default_rng(0)
+    if m is not None:
+        return pca_cca(views, problem, m, rng)
+    return (nw_cca if name == "NW-CCA" else dw_cca)(views, problem, rng)
+
+
+def add_heuristic(writer: Writer, judge: Judge, name: str, m: int | None, ridge: float) -> None:
+    """Write a record of what a heuristic captures, and at what cost."""
+    start = time.perf_counter()
+    found = heuristic_solution(judge.data, name, m, judge.k, ridge)
+    seconds = time.perf_counter() - start
+    inside, outside = judge.tcc(found.x_weights, found.y_weights)
+    writer.add(
+        kind="heuristic",
+        set=judge.name,
+        method=name,
+        flops=heuristic_flops(ArrayViews(judge.data.X, judge.data.y), judge.k, m),
+        seconds=seconds,
+        tcc_in=inside,
+        tcc_out=outside,
+    )

@@ -1,0 +1,151 @@
+"""URL Reputation as it is published: svmlight files, one a day, and which columns make which view."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from .loaders import SOURCES, Folder, Paired, downloaded
+from .views import Array
+
+# Indices in the files begin with 1.
+URL_FEATURES = 3_231_962
+
+
+def load_url_reputation(
+    folder: Folder = None,
+    host: Sequence[int] | None = None,
+    lexical: Sequence[int] | None = None,
+    n_features: int = 100_000,
+    n_samples: int = 2_000_000,
+) -> Paired:
+    """Host-based against lexical features of URLs, from the files of URL Reputation (Ma et al. 2009).
+
+    `folder` holds Day0.svm, Day1.svm, ... as unpacked from url_svmlight.tar.gz. Of each view the `n_features`
+    columns that most training rows have are kept; the first half of the first `n_samples` rows trains, the
+    other half tests. Which columns are which: the index lists given; else files host.txt and lexical.txt with
+    an index a line; else the file FeatureTypes, with an index and a type (host or lexical) a line. The
+    FeatureTypes of the archive has indices alone, of the real-valued features: these are then one view, all
+    others the other.
+    """
+    days = _days(folder)
+    matrices, total = [], 0
+    for day in days:
+        matrices.append(load_svmlight_file(str(day), n_features=URL_FEATURES, zero_based=True)[0])
+        total += matrices[-1].shape[0]
+        if total >= n_samples:
+            break
+    rows = sp.csr_array(sp.vstack(matrices, format="csr"))[:n_samples]
+    del matrices
+    if rows.shape[0] < 2:
+        raise ValueError(f"{days[0].parent} holds {rows.shape[0]} rows: expected at least two")
+    half = rows.shape[0] // 2
+    columns = _url_columns(days[0].parent, host, lexical)
+    parts = [_most_frequent(rows, chosen, half, n_features) for chosen in columns]
+    return Paired(*(part[:half] for part in parts), *(part[half:] for part in parts))
+
+
+def is_url_reputation(folder: Folder) -> bool:
+    """Whether this folder holds the original files of URL Reputation."""
+    return folder is not None and any(
+        place.is_dir() and any(place.glob("Day*.svm"))
+        for place in (Path(folder), Path(folder) / "url_svmlight")
+    )
+
+
+def _days(folder: Folder) -> list[Path]:
+    """The files of URL Reputation, day by day."""
+    if folder is None:
+        folder = _unpacked(downloaded("url_svmlight.tar.gz"))
+    for place in (Path(folder), Path(folder) / "url_svmlight"):
+        days = [day for day in place.glob("Day*.svm") if day.stem[3:].isdigit()]
+        if days:
+            return sorted(days, key=lambda day: int(day.stem[3:]))
+    raise FileNotFoundError(
+        f"{folder} has no Day0.svm, Day1.svm, ...: unpack {SOURCES['url_svmlight.tar.gz'][0]} there"
+    )
+
+
+def _url_columns(
+    folder: Path, host: Sequence[int] | None, lexical: Sequence[int] | None
+) -> tuple[Array, Array]:
+    """The columns of both views."""
+    if host is None and lexical is None:
+        if (folder / "host.txt").exists() and (folder / "lexical.txt").exists():
+            host, lexical = (_indices(folder / f"{name}.txt")[0] for name in ("host", "lexical"))
+        elif (folder / "FeatureTypes").exists():
+            host, lexical = _typed(folder / "FeatureTypes")
+    if host is None and lexical is None:
+        raise ValueError(
+            f"{folder} does not say which columns are host-based: give host and lexical, lists of column "
+            "numbers, or put files host.txt and lexical.txt, or FeatureTypes, beside the days"
+        )
+    found = [_set(chosen) for chosen in (host, lexical)]
+    if host is None or lexical is None:
+        rest = np.setdiff1d(np.arange(URL_FEATURES), found[0 if lexical is None else 1])
+        found[1 if lexical is None else 0] = rest
+    shared = np.intersect1d(found[0], found[1])
+    if len(shared):
+        raise ValueError(f"{len(shared)} columns are in both views: correlations of 1 would follow")
+    return found[0], found[1]
+
+
+def _set(chosen: Sequence[int] | None) -> Array:
+    found = np.unique(np.asarray([] if chosen is None else chosen, dtype=np.int64))
+    if len(found) and (found[0] < 0 or found[-1] >= URL_FEATURES):
+        raise ValueError(f"columns run from 0 to {URL_FEATURES - 1}, got {found[0]} to {found[-1]}")
+    return found
+
+
+def _typed(path: Path) -> tuple[Sequence[int], Sequence[int] | None]:
+    """Host-based and lexical columns of a FeatureTypes file; None for all others."""
+    indices, types = _indices(path)
+    if not any(types):
+        return indices, None
+    host, lexical = (
+        [j for j, kind in zip(indices, types, strict=True) if kind.lower().startswith(name)]
+        for name in ("host", "lex")
+    )
+    if not host or not lexical:
+        raise ValueError(
+            f"{path} has {len(host)} host and {len(lexical)} lexical columns: expected some of each"
+        )
+    return host, lexical
+
+
+def _indices(path: Path) -> tuple[list[int], list[str]]:
+    """An index a line, and what follows it."""
+    indices, types = [], []
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        parts = text.split()
+        if not parts:
+            continue
+        if not parts[0].isdigit():
+            raise ValueError(f"{path}, line {number}: expected a column number, found {text[:40]!r}")
+        indices.append(int(parts[0]))
+        types.append(" ".join(parts[1:]))
+    return indices, types
+
+
+def _most_frequent(rows: Any, chosen: Array, training: int, size: int) -> Any:
+    """Of the chosen columns those that most training rows have, in their order."""
+    found = rows[:, chosen]
+    counts = np.bincount(found[:training].indices, minlength=len(chosen))
+    keep = np.sort(np.argsort(-counts, kind="stable")[:size])
+    return sp.csr_array(found[:, keep[counts[keep] > 0]])
+
+
+def _unpacked(archive: Path) -> Path:
+    """The folder of an archive, unpacked beside it once."""
+    place = archive.parent / "url_svmlight"
+    if not (place / "complete").exists():
+        with tarfile.open(archive) as files:
+            files.extractall(archive.parent, filter="data")
+        (place / "complete").touch()
+    return place

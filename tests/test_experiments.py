@@ -1,0 +1,185 @@
+"""Experiments on small data: what they record, what figures are drawn from it, what the command says."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad import CCA, tcc
+from appgrad.datasets import planted
+from appgrad.experiments import EXPERIMENTS, bilingual, curves, run
+from appgrad.experiments.bilingual import translation_ranks
+from appgrad.experiments.curves import Curve, Judge, add_curve, checkpoints, reached
+from appgrad.experiments.records import read, writing
+from appgrad.loaders import Paired
+
+
+@pytest.fixture(scope="module")
+def data_sets(tmp_path_factory):
+    """Small stand-ins for all data sets, in the folders that loaders look for."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "mnist").mkdir()
+    shapes = rng.random((10, 28, 28))
+    labels = np.arange(1500) % 10
+    images = (255 * (0.6 * shapes[labels] + 0.4 * rng.random((1500, 28, 28)))).astype(np.uint8)
+    np.savez(
+        folder / "mnist" / "mnist.npz",
+        X_train=images[:1200],
+        y_train=labels[:1200],
+        X_test=images[1200:],
+        y_test=labels[1200:],
+    )
+    (folder / "mediamill").mkdir()
+    p = planted(900, 40, 30, np.linspace(0.9, 0.3, 22), random_state=0)
+    np.savez(
+        folder / "mediamill" / "mediamill.npz",
+        X_train=p.X[:600],
+        Y_train=p.y[:600],
+        X_test=p.X[600:],
+        Y_test=p.y[600:],
+    )
+    (folder / "ptb").mkdir()
+    words = np.minimum(rng.geometric(0.05, 6000), 60).astype(np.uint16) - 1
+    np.savez(folder / "ptb" / "ptb_ids.npz", train=words[:5000], test=words[5000:])
+    topics = rng.integers(0, 30, 800)
+    for place, x, y in (
+        ("malicious_urls", "host", "path"),
+        ("debian_paths", "dir", "file"),
+        ("bilingual_en_it", "en", "it"),
+    ):
+        (folder / place).mkdir()
+        for name in (x, y):
+            rows = (rng.random((800, 60)) < 0.05) | (np.arange(60) // 2 == topics[:, None])
+            sp.save_npz(folder / place / f"X_{name}.npz", sp.csr_array(rows.astype(np.uint8)))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Fewer points, and rows for the fit of what is there."""
+    monkeypatch.setattr(curves, "checkpoints", lambda last, each_decade=8: [1, 3, 10])
+    for name in ("mnist", "mediamill", "ptb", "url"):
+        monkeypatch.setattr(f"appgrad.experiments.{name}.checkpoints", lambda last, each_decade=8: [1, 3, 10])
+    monkeypatch.setattr(bilingual, "TRAIN", 600)
+    monkeypatch.setattr(bilingual, "CANDIDATES", 100)
+
+
+FIGURES = {
+    "mnist": {"mnist_pcc.png", "mnist_labels.png"},
+    "mediamill": {"mediamill_pcc.png"},
+    "ptb": {"ptb_next_word_pcc.png", "ptb_two_words_either_side_pcc.png"},
+    "url": {"malicious_urls_tcc.png", "debian_paths_tcc.png"},
+    "bilingual": {"bilingual_retrieval.png"},
+}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_writes_records_and_figures_come_from_them(name, data_sets, tmp_path):
+    pytest.importorskip("matplotlib")
+    from appgrad.experiments.figures import draw
+
+    said = list(run(name, data_sets, tmp_path, quick=True))
+    assert len(said) == len(set(said)) > 2
+    header, records = read(tmp_path / f"{name}.jsonl")
+    assert header["kind"] == "run"
+    assert header["command"] == f"appgrad experiment {name} --data DIR --out DIR --quick"
+    assert {"date", "versions", "machine"} <= set(header)
+    assert {record["kind"] for record in records} >= {"sizes"}
+    for record in records:
+        values = [value for value in record.values() if isinstance(value, float)]
+        assert np.isfinite(values).all(), record
+        if record["kind"] in ("point", "solution", "heuristic"):
+            assert 0 < record["tcc_in"] <= 20 + 1e-6
+            assert record["flops"] > 0
+    # The records alone: no data set is looked at.
+    drawn = draw(tmp_path / f"{name}.jsonl", tmp_path / "figures")
+    assert {path.name for path in drawn} == FIGURES[name]
+    assert all(path.stat().st_size > 10000 for path in drawn)
+
+
+def test_points_say_what_was_captured(tmp_path):
+    p = planted(700, 12, 10, [0.9, 0.8, 0.7], random_state=0)
+    data = Paired(p.X[:500], p.y[:500], p.X[500:], p.y[500:])
+    judge = Judge("planted", data, 3)
+    with writing(tmp_path / "r.jsonl") as writer:
+        add_curve(writer, judge, Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, [1, 2, 15]), 0, {})
+    _, points = read(tmp_path / "r.jsonl")
+    assert [point["iteration"] for point in points] == [1, 2, 15]
+    assert points[0]["flops"] < points[1]["flops"]
+    exact = CCA(3).fit(data.X, data.y)
+    assert points[-1]["tcc_in"] == pytest.approx(exact.canonical_correlations_.sum(), abs=1e-4)
+    outside = tcc(*exact.transform(data.X_test, data.y_test))
+    assert points[-1]["tcc_out"] == pytest.approx(outside, abs=1e-4)
+    # Looking at a point is no part of the method.
+    assert points[0]["tcc_in"] < points[-1]["tcc_in"]
+
+
+def test_looking_takes_no_time(tmp_path, monkeypatch):
+    import time
+
+    p = planted(300, 8, 8, [0.9, 0.8], random_state=0)
+    judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 2)
+    slow = judge.tcc
+    monkeypatch.setattr(judge, "tcc", lambda A, B: (time.sleep(0.4), slow(A, B))[1])
+    with writing(tmp_path / "r.jsonl") as writer:
+        add_curve(writer, judge, Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, [1, 2, 3, 4]), 0, {})
+    assert read(tmp_path / "r.jsonl")[1][-1]["seconds"] < 0.8
+
+
+def test_a_run_that_ends_early_leaves_the_old_records(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"kind": "run"}\n')
+
+    def interrupted():
+        with writing(path) as writer:
+            writer.add(kind="point", value=1 / 3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == '{"kind": "run"}\n'
+    assert json.loads((tmp_path / "r.jsonl.part").read_text().splitlines()[1])["value"] == 0.333333
+
+
+def test_when_a_level_is_reached():
+    points = [{"pcc": 50.0, "flops": 1e3}, {"pcc": 70.0, "flops": 1e5}, {"pcc": 65.0, "flops": 1e6}]
+    assert reached(points, 60, "pcc", "flops") == pytest.approx(1e4)
+    assert reached(points, 40, "pcc", "flops") == 1e3
+    assert reached(points, 71, "pcc", "flops") is None
+    assert checkpoints(1000, 2)[0] == 1
+    assert checkpoints(1000, 2)[-1] == 1000
+
+
+def test_ranks_of_translations():
+    U = np.eye(3)
+    V = np.array([[2.0, 0, 0], [1, 0.5, 0], [0, 0, 1]])
+    assert translation_ranks(U, V).tolist() == [0, 0, 0]
+    # Nothing is nearer by chance: equal ones count against.
+    assert translation_ranks(np.ones((4, 2)), np.ones((4, 2))).tolist() == [3, 3, 3, 3]
+    assert translation_ranks(U, V[[1, 0, 2]]).tolist() == [1, 2, 0]
+
+
+def test_the_command(data_sets, tmp_path):
+    program = [sys.executable, "-c", "from appgrad.cli import main; main()", "experiment"]
+    arguments = ["mediamill", "--data", str(data_sets), "--out", "results", "--quick"]
+    done = subprocess.run([*program, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "LOBPCG" in done.stdout
+    assert (tmp_path / "results" / "mediamill.jsonl").exists()
+    assert (tmp_path / "results" / "mediamill_pcc.png").exists()
+    for wrong, code in (
+        (["fashion"], 2),
+        (["ptb", "--data", "nowhere"], 1),
+        (["ptb", "--data", "results"], 1),
+    ):
+        done = subprocess.run([*program, *wrong], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_experiment(tmp_path):
+    with pytest.raises(ValueError, match="no experiment is called 'fashion': there are mnist, mediamill"):
+        list(run("fashion", None, tmp_path))
