@@ -30,18 +30,18 @@ docs: $(READY)
 bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt cca-zoo
-	$(BIN)/python benchmarks/mnist.py --record benchmarks/records/mnist.json
-	$(BIN)/python benchmarks/curves.py --record benchmarks/records/curves.json
-	$(BIN)/python benchmarks/memory.py --record benchmarks/records/memory.json
-	$(BIN)/python benchmarks/fast.py --record benchmarks/records/fast.json
-	$(BIN)/python benchmarks/growth.py --record benchmarks/records/growth.json
-	$(BIN)/python benchmarks/comparison.py --record benchmarks/records/comparison.json
-	$(BIN)/python benchmarks/onepass.py --record benchmarks/records/onepass.json
-	$(BIN)/python benchmarks/outofcore.py --record benchmarks/records/outofcore.json
-	$(BIN)/python benchmarks/kernels.py --record benchmarks/records/kernels.json
-	$(BIN)/python benchmarks/sparse_cca.py --record benchmarks/records/sparse.json
-	$(BIN)/python benchmarks/cluster.py --record benchmarks/records/cluster.json
-	$(BIN)/python benchmarks/steps.py --record benchmarks/records/steps.json
+	$(BIN)/python benchmarks/mnist.py --record docs/results/benchmarks/mnist.json
+	$(BIN)/python benchmarks/curves.py --record docs/results/benchmarks/curves.json
+	$(BIN)/python benchmarks/memory.py --record docs/results/benchmarks/memory.json
+	$(BIN)/python benchmarks/fast.py --record docs/results/benchmarks/fast.json
+	$(BIN)/python benchmarks/growth.py --record docs/results/benchmarks/growth.json
+	$(BIN)/python benchmarks/comparison.py --record docs/results/benchmarks/comparison.json
+	$(BIN)/python benchmarks/onepass.py --record docs/results/benchmarks/onepass.json
+	$(BIN)/python benchmarks/outofcore.py --record docs/results/benchmarks/outofcore.json
+	$(BIN)/python benchmarks/kernels.py --record docs/results/benchmarks/kernels.json
+	$(BIN)/python benchmarks/sparse_cca.py --record docs/results/benchmarks/sparse.json
+	$(BIN)/python benchmarks/cluster.py --record docs/results/benchmarks/cluster.json
+	$(BIN)/python benchmarks/steps.py --record docs/results/benchmarks/steps.json
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.
 $(READY): pyproject.toml constraints.txt

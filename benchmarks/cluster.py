@@ -32,7 +32,7 @@ from appgrad.covariance import Covariance, units
 from appgrad.dask_views import FAN_OUT, DaskCluster, cluster_views
 from appgrad.moments import moments
 from data import folder
-from measure import seconds
+from measure import save, seconds
 from outofcore import make
 
 K, ITERATIONS = 20, 15
@@ -341,7 +341,7 @@ def main() -> None:
             record[name] = call()
             print(name, json.dumps(record[name], indent=1))
             if options.record is not None:
-                options.record.write_text(json.dumps(record, indent=1) + "\n")
+                save(options.record, record)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from appgrad.solve import Problem
 from appgrad.views import ArrayViews
 from data import DATA
 from fast import K, fitted, total
-from measure import seconds
+from measure import save, seconds
 
 RIDGES = {
     "debian_paths": ("auto", 1e-6, 1e-5),
@@ -100,7 +100,7 @@ def main() -> None:
         record[name] = {"peers": peers(name), "rows": compared(name)}
         print(name, record[name]["peers"], flush=True)
         if args.record:
-            args.record.write_text(json.dumps(record, indent=1) + "\n")
+            save(args.record, record)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from appgrad.linalg import captured
 from appgrad.moments import moments
 from appgrad.views import ArrayViews
 from data import folder, mnist
+from measure import save
 
 PAPER = {
     "center": False,
@@ -83,7 +84,7 @@ def main():
         for t, theirs, here in zip(iterations, points, ours, strict=True):
             print(f"  {t:5} iterations: published {theirs:5.1f}, here {here:5.1f} ({here - theirs:+.1f})")
     if args.record:
-        args.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(args.record, record)
 
 
 if __name__ == "__main__":

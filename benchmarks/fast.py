@@ -22,7 +22,7 @@ from appgrad import CCA
 from appgrad.covariance import Covariance
 from appgrad.solvers.lobpcg import LOBPCG
 from data import DATA
-from measure import in_fresh_process, peak_extra_memory, seconds
+from measure import in_fresh_process, peak_extra_memory, save, seconds
 
 K, COLUMNS = 20, 25
 SHARES = (0.99,)
@@ -166,7 +166,7 @@ def main() -> None:
             record[f"{name}, ridge {ridge}"] = found
             print(name, ridge, json.dumps(found), flush=True)
             if args.record:
-                args.record.write_text(json.dumps(record, indent=1) + "\n")
+                save(args.record, record)
 
 
 if __name__ == "__main__":

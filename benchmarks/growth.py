@@ -10,7 +10,6 @@ rows: what `solver="auto"` has to decide. docs/figures/draw.py draws the record.
 from __future__ import annotations
 
 import argparse
-import json
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 
 from appgrad import CCA, plan
 from appgrad.datasets import planted
-from measure import seconds
+from measure import save, seconds
 
 # Rows, columns a view, components, entries a row: one at a time is multiplied. Where it is the entries, what
 # counts is how many of them there are: some of a row fall into one column.
@@ -105,7 +104,7 @@ def main() -> None:
         print(variable, record[variable], flush=True)
     record["crossing"] = {kind: crossing(kind) for kind in ("dense", "sparse")}
     if args.record:
-        args.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(args.record, record)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from appgrad.experiments.records import environment
+
 
 def seconds(call: Callable[[], Any]) -> float:
     """Wall time of one call."""
@@ -51,3 +53,10 @@ def in_fresh_process(script: str, *args: str) -> Any:
         said = done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"]
         return {"error": said[-1]}
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def save(path: Path, record: dict[str, Any]) -> None:
+    """Write a record with date, versions and command."""
+    command = f"python benchmarks/{Path(sys.argv[0]).name}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record | {"command": command} | environment(), indent=1) + "\n")

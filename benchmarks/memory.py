@@ -10,7 +10,6 @@ would be 4000 to 32000.
 from __future__ import annotations
 
 import argparse
-import json
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from appgrad import CCA
+from measure import save
 
 K = 20
 FEATURES, ROWS = (2000, 4000, 8000, 16000), (2000, 4000, 8000, 16000)
@@ -60,7 +60,7 @@ def main() -> None:
             }
             print(name, record[name], flush=True)
     if args.record:
-        args.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(args.record, record)
 
 
 if __name__ == "__main__":

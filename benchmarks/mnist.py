@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from measure import in_fresh_process, peak_extra_memory, seconds
+from measure import in_fresh_process, peak_extra_memory, save, seconds
 
 K = 20
 SUBSET = 3000
@@ -124,8 +124,7 @@ def main() -> None:
         record["results"][name] = entry
         print(line)
     if options.record:
-        options.record.parent.mkdir(parents=True, exist_ok=True)
-        options.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(options.record, record)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from sklearn import config_context
 from appgrad import CCA
 from data import DATA
 from fast import K, total
-from measure import in_fresh_process, peak_extra_memory, seconds
+from measure import in_fresh_process, peak_extra_memory, save, seconds
 
 SIZE = 200
 # Ridge of the fit, ridge of the solution it is compared with.
@@ -102,7 +102,7 @@ def main() -> None:
             record[f"{name}, ridge {ridge}, solution with ridge {reference}"] = found
             print(name, ridge, reference, json.dumps(found), flush=True)
     if args.record:
-        args.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(args.record, record)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from measure import in_fresh_process, peak_extra_memory, seconds
+from measure import in_fresh_process, peak_extra_memory, save, seconds
 
 RANK = 10
 NAMES = ("x", "y")
@@ -136,7 +136,7 @@ def main() -> None:
                 record[f"{columns} + {columns} columns, {solver}, {where}"] = found
                 print(columns, solver, where, json.dumps(found), flush=True)
     if args.record:
-        args.record.write_text(json.dumps(record, indent=1) + "\n")
+        save(args.record, record)
 
 
 if __name__ == "__main__":

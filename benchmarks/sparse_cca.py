@@ -1,6 +1,6 @@
 """Sparse CCA: planted columns found, against a penalised matrix decomposition; starts; a path on texts.
 
-python benchmarks/sparse_cca.py --record benchmarks/records/sparse.json
+python benchmarks/sparse_cca.py --record docs/results/benchmarks/sparse.json
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from appgrad.sparse_batch import sparse_covariance
 from appgrad.starts import first_pairs
 from appgrad.views import ArrayViews
 from data import folder
+from measure import save
 
 # Bounds of the sums of absolute weights that cca_zoo's decomposition is tried with, as shares of the largest.
 BOUNDS = (0.05, 0.08, 0.1, 0.14, 0.2, 0.3)
@@ -224,7 +225,7 @@ def main() -> None:
         record[name] = parts[name]()
         print(json.dumps({name: record[name]}, indent=1), flush=True)
         if args.record:
-            args.record.write_text(json.dumps(record, indent=1) + "\n")
+            save(args.record, record)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from appgrad.preconditioners import Preconditioner, largest
 from appgrad.run import run
 from appgrad.solve import Limits, Problem
 from data import DATA, views_of
+from measure import save
 
 K = 20
 ITERATIONS, PASSES = (20, 100, 300), (1, 5)
@@ -127,7 +127,7 @@ def main():
     print(f"smallest ratio {min(row['ratio'] for row in rows):.3f} (bar 0.99)")
     if args.record:
         settings = {"constants": constants, "seed": args.seed, "batch_size": args.batch_size}
-        args.record.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+        save(args.record, {"settings": settings, "rows": rows})
 
 
 if __name__ == "__main__":

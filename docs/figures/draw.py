@@ -3,7 +3,7 @@
     python docs/figures/draw.py
 
 The bound of Theorem 2.1 and section 3's sampled Gram matrix are the numbers that tests/test_theory.py checks,
-growth and crossing those of benchmarks/records/growth.json, where benchmarks/growth.py has written it.
+growth and crossing those of docs/results/benchmarks/growth.json, where benchmarks/growth.py has written it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 HERE = Path(__file__).parent
-RECORD = HERE.parents[1] / "benchmarks" / "records" / "growth.json"
+RECORD = HERE.parent / "results" / "benchmarks" / "growth.json"
 COLORS = ("#1f5fa8", "#d1495b", "#4c956c", "#e09f3e")
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
 
