@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format docs bench clean
+.PHONY: demo test lint format docs bench experiments clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -26,6 +26,16 @@ format: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
+
+# All records, figures and the page of results; QUICK=1 takes minutes, and leaves what is committed alone.
+PLACE := $(if $(QUICK),quick,docs)
+experiments: $(READY)
+	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
+	for name in mnist mediamill ptb url bilingual; do \
+	    $(BIN)/appgrad experiment $$name --data "$(APPGRAD_DATA)" --out $(PLACE)/results --figures $(PLACE)/figures $(if $(QUICK),--quick) || exit 1; \
+	done
+	$(BIN)/python docs/write_results.py --records $(PLACE)/results --figures $(PLACE)/figures --page $(PLACE)/results.md
+	@echo "the results are in $(PLACE)/results.md"
 
 bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
@@ -53,4 +63,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist demo site quick .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

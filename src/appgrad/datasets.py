@@ -1,4 +1,4 @@
-"""Problems with known answers."""
+"""Problems with known answers, and the data sets of the paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .loaders import Paired, load_mediamill, load_mnist, load_ptb, load_sparse
+from .url_reputation import load_url_reputation
 from .views import Array
+
+__all__ = [
+    "Paired",
+    "Planted",
+    "load_mediamill",
+    "load_mnist",
+    "load_ptb",
+    "load_sparse",
+    "load_url_reputation",
+    "planted",
+    "sparse_planted",
+]
 
 
 class Planted(NamedTuple):

@@ -30,14 +30,10 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
         for ridge in (1e-2,) if quick else (1e-4, 1e-3, 1e-2):
             yield f"CCA, k = {k}, ridge {ridge:g}"
             _add(writer, partial(_cca, data, k, ridge), method="CCA", k=k, ridge=ridge)
-        for name, m in (("NW-CCA", None), ("DW-CCA", None), ("PCA-CCA", 100 if quick else 600)):
-            yield f"{name}, k = {k}"
-            facts = {"method": name, "k": k, "ridge": RIDGE, "m": m}
-            _add(writer, partial(_heuristic, data, name, m, k), **facts)
-
-
-# For the heuristics, which hardly depend on it.
-RIDGE = 1e-3
+            for name, m in (("NW-CCA", None), ("DW-CCA", None), ("PCA-CCA", 100 if quick else 600)):
+                yield f"{name}, k = {k}, ridge {ridge:g}"
+                facts = {"method": name, "k": k, "ridge": ridge, "m": m}
+                _add(writer, partial(_heuristic, data, name, m, k, ridge), **facts)
 
 
 def load(folder: Folder) -> Paired:
@@ -78,8 +74,8 @@ def _cca(data: Paired, k: int, ridge: float) -> Scores:
     return Scores(U, V, model.canonical_correlations_)
 
 
-def _heuristic(data: Paired, name: str, m: int | None, k: int) -> Scores:
-    found = heuristic_solution(data, name, m, k, RIDGE)
+def _heuristic(data: Paired, name: str, m: int | None, k: int, ridge: float) -> Scores:
+    found = heuristic_solution(data, name, m, k, ridge)
     U = data.X_test @ found.x_weights - found.mean_x @ found.x_weights
     V = data.y_test @ found.y_weights - found.mean_y @ found.y_weights
     return Scores(U, V, found.correlations)

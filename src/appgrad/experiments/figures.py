@@ -182,23 +182,13 @@ def retrieval(records: list[Record]) -> Figure:
     best = best_retrievals(records)
     figure, axes = _panels(1, 2, (8, 3.8))
     for ax, top, title in ((axes[0, 0], "top1", "nearest"), (axes[0, 1], "top10", "among the ten nearest")):
-        for (method, ridge), marker in zip(
-            dict.fromkeys((r["method"], r["ridge"]) for r in best), "osD^v<", strict=False
-        ):
-            own = [r for r in best if (r["method"], r["ridge"]) == (method, ridge)]
-            label = (
-                f"CCA, ridge {ridge:g}"
-                if method == "CCA"
-                else method + (f", m = {own[0]['m']}" if own[0]["m"] else "")
-            )
-            color = HEURISTICS.get(method, {1e-4: "#0b3c6f", 1e-3: "#1f5fa8", 1e-2: "#7aa6d6"}.get(ridge))
+        for name, marker in zip(dict.fromkeys(map(retrieval_name, best)), "osD^v<", strict=False):
+            own = [record for record in best if retrieval_name(record) == name]
+            shades = {1e-4: "#0b3c6f", 1e-3: "#1f5fa8", 1e-2: "#7aa6d6"}
+            color = HEURISTICS.get(own[0]["method"], shades.get(own[0]["ridge"]))
+            values = [100 * record[top] for record in own]
             ax.plot(
-                [r["k"] for r in own],
-                [100 * r[top] for r in own],
-                marker + "-",
-                color=color,
-                label=label,
-                markersize=5,
+                [record["k"] for record in own], values, marker + "-", color=color, label=name, markersize=5
             )
         ax.set(xlabel="components", ylabel="translations found (%)" if top == "top1" else None, title=title)
         ax.set_xticks(sorted({r["k"] for r in best}))
@@ -207,13 +197,23 @@ def retrieval(records: list[Record]) -> Figure:
 
 
 def best_retrievals(records: Iterable[Record]) -> list[Record]:
-    """Of scores as they are and scores times their correlations, what finds more translations."""
+    """What finds most translations: of scores as they are or times their correlations, and of heuristics with
+    any ridge, which is then None.
+    """
     found: dict[Any, Record] = {}
     for record in records:
         if record["kind"] == "retrieval":
-            key = record["method"], record["k"], record["ridge"]
+            ridge = record["ridge"] if record["method"] == "CCA" else None
+            key, record = (record["method"], ridge, record["k"]), {**record, "ridge": ridge}
             found[key] = max(found.get(key, record), record, key=lambda r: r["top1"])
-    return list(found.values())
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0, key[2]))]
+
+
+def retrieval_name(record: Record) -> str:
+    """What a method of retrieval is called in figures and tables."""
+    if record["method"] == "CCA":
+        return f"CCA, ridge {record['ridge']:g}"
+    return str(record["method"]) + (f", m = {record['m']}" if record["m"] else "")
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

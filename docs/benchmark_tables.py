@@ -1,0 +1,136 @@
+"""Tables of the results page that come from records of benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from appgrad.experiments.records import Record
+from result_page import Page
+
+
+def _speed(page: Page, record: Record) -> None:
+    page.say(f"{record['problem']}.")
+    rows = []
+    for name, r in record["results"].items():
+        rest = f" ({r['rows']:,} rows only)" if "rows" in r else ""
+        memory = f"{r['memory']['extra'] / r['memory']['data']:.2f}" if "memory" in r else ""
+        rows.append((name + rest, f"{r['seconds']:.2f}", f"{r['ratio_to_ours']:.2f}", memory))
+    page.table(("method", "seconds", "times ours", "extra memory, times the data"), rows)
+
+
+def _iterations(page: Page, record: Record) -> None:
+    rows = []
+    for name, r in record.items():
+        if isinstance(r, dict) and "converged" in r:
+            c, early = r["converged"], r["0.99"]
+            rows.append(
+                (
+                    name,
+                    early["iterations"],
+                    f"{early['units']:.1f}",
+                    c["iterations"],
+                    f"{c['tcc']:.3f}",
+                    f"{r['iteration_over_products']:.2f}",
+                )
+            )
+    page.table(
+        (
+            "data",
+            "iterations to 99 %",
+            "plain products' time",
+            "iterations to the default tolerance",
+            "TCC",
+            "an iteration over its products",
+        ),
+        rows,
+    )
+
+
+def _onepass(page: Page, record: Record) -> None:
+    rows = [
+        (
+            name,
+            f"{min(r['stream']):.3f} to {max(r['stream']):.3f}",
+            f"{min(r['fit']):.3f} to {max(r['fit']):.3f}",
+            r["solver"],
+        )
+        for name, r in record.items()
+        if isinstance(r, dict) and "stream" in r
+    ]
+    page.table(("data", "stream", "fit, max_passes=1", "solution by"), rows)
+
+
+def _heuristics(page: Page, record: Record) -> None:
+    rows = [
+        (name, r["method"], r["ridge"], f"{r['training']:.2f}", f"{r['held_out']:.2f}", f"{r['seconds']:.1f}")
+        for name, found in record.items()
+        if isinstance(found, dict) and "rows" in found
+        for r in found["rows"]
+    ]
+    page.table(("data", "method", "ridge", "sum of correlations, training", "held out", "seconds"), rows)
+
+
+def _files(page: Page, record: Record) -> None:
+    page.say(f"{record['gigabytes']:g} GB of rows; time of the fit over that of reading the files as often.")
+    rows = [
+        (name, f"{r['ratio']:.2f}", f"{r['passes']:.1f}", f"{r['memory'] / 1e6:.0f}")
+        for name, r in record.items()
+        if isinstance(r, dict) and "ratio" in r
+    ]
+    page.table(("fit", "times reading", "passes", "MB of memory"), rows)
+
+
+def _kernels(page: Page, record: Record) -> None:
+    rows = []
+    for r in record["runs"]:
+        size = f", {r['landmarks']:,} landmarks" if r.get("landmarks") else ""
+        size += f", {r['rows']:,} rows" if r.get("rows") else ""
+        rows.append((r["model"] + size, f"{r['sum']:.2f}", f"{r['seconds']:.1f}", f"{r['memory_mb']:.0f}"))
+    page.table(("model", "sum of 50 correlations, test rows", "seconds", "MB of memory"), rows)
+
+
+def _sparse(page: Page, record: Record) -> None:
+    rows = [
+        (rho, name, f"{r['f1']:.2f}", f"{r['lost']:.4f}", f"{r['seconds']:.1f}")
+        for rho, found in record["planted"].items()
+        for name, r in found.items()
+        if "f1" in r
+    ]
+    page.table(("correlation", "model", "F1 of the columns", "correlation lost", "seconds"), rows)
+
+
+def _cluster(page: Page, record: Record) -> None:
+    r, thin = record["paths"], record["paths"]["bytes_per_pass"] / record["paths"]["thin_bytes"]
+    page.table(
+        ("debian_paths, LOBPCG", ""),
+        (
+            ("two one-thread workers over one process with two threads", f"{r['ratio']:.2f}"),
+            ("MB sent in a pass", f"{r['bytes_per_pass'] / 1e6:.0f}"),
+            ("in thin matrices of k columns", f"{thin:.1f}"),
+        ),
+    )
+
+
+def _growth(page: Page, record: Record) -> None:
+    rows = [
+        (name, *(f"{record[name]['exponents'][what]:.2f}" for what in ("time", "memory")))
+        for name in ("n", "p", "k", "entries")
+        if name in record
+    ]
+    page.say(
+        "Exponents: time and memory grow like this power of one of rows, columns, components and stored entries."
+    )
+    page.table(("variable", "time", "memory"), rows)
+
+
+BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
+    ("Exact CCA of MNIST, against peers", "mnist", _speed),
+    ("Iterations of LOBPCG", "fast", _iterations),
+    ("How cost grows", "growth", _growth),
+    ("Heuristics, held out", "comparison", _heuristics),
+    ("One look at every row: share of the exact correlation", "onepass", _onepass),
+    ("Files larger than memory", "outofcore", _files),
+    ("Kernel CCA of MNIST", "kernels", _kernels),
+    ("Sparse CCA: ten planted columns a side", "sparse", _sparse),
+    ("Clusters", "cluster", _cluster),
+)

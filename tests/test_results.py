@@ -1,0 +1,60 @@
+"""The page of results says what the records say."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+RECORDS = [*DOCS.glob("results/*.jsonl"), *DOCS.glob("results/benchmarks/*.json")]
+
+
+@pytest.fixture
+def write_results(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    yield pytest.importorskip("write_results", reason="figures need matplotlib")
+    for name in ("write_results", "result_page", "benchmark_tables"):
+        sys.modules.pop(name, None)
+
+
+def test_the_page_comes_from_the_records(write_results):
+    page = DOCS / "results.md"
+    expected = write_results.written(DOCS / "results", DOCS / "figures", page)
+    assert page.read_text() == expected, "run `python docs/write_results.py`"
+
+
+def test_a_changed_record_changes_the_page(write_results, tmp_path):
+    lines = (DOCS / "results" / "url.jsonl").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if '"heuristic"' in line)
+    lines[at] = json.dumps(json.loads(lines[at]) | {"tcc_in": 1.2345})
+    (tmp_path / "url.jsonl").write_text("\n".join(lines))
+    assert "| 1.23 |" in write_results.written(tmp_path, tmp_path, tmp_path / "results.md")
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name)
+def test_records_say_when_and_how_they_were_made(path):
+    text = path.read_text()
+    header = json.loads(text.splitlines()[0] if path.suffix == ".jsonl" else text)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", header["date"])
+    assert header["versions"]["appgrad"]
+    assert header["versions"]["numpy"]
+    assert header["command"].startswith(("appgrad experiment", "python benchmarks/"))
+    assert not header.get("quick")
+    # Nothing of the machine it was made on.
+    assert os.sep + "home" + os.sep not in text
+    assert "/tmp/" not in text
+    assert "/work/" not in text
+
+
+def test_all_experiments_and_figures_are_there():
+    from appgrad.experiments import EXPERIMENTS
+
+    assert {path.stem for path in DOCS.glob("results/*.jsonl")} == set(EXPERIMENTS)
+    page = (DOCS / "results.md").read_text()
+    figures = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", page)
+    assert len(figures) == 8
+    for figure in figures:
+        assert (DOCS / figure).exists()
