@@ -25,7 +25,7 @@ from .demo import show_digits
 from .estimators import CCA
 from .features import leading_components, names_of
 from .files import read_table, source_files
-from .findings import findings, rows_shown, scores_of
+from .findings import findings, fit_findings, rows_shown
 from .holdout import HeldOut, held_out
 from .metrics import correlations
 from .models import load
@@ -210,7 +210,8 @@ def fit(
         if checkpoint is not None and model.solver_ not in ITERATIVE:
             messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
         if report is not None:
-            _report_fit(report, model, views, tested, messages, (fitted, spent - fitted))
+            facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
+            write_report(report, facts)
     if as_json:
         print_json(
             {
@@ -233,31 +234,6 @@ def fit(
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
     if report is not None:
         say(f"report    written to {report}")
-
-
-def _report_fit(
-    path: Path,
-    model: CCA,
-    views: Views,
-    tested: HeldOut | None,
-    messages: list[str],
-    seconds: tuple[float, float],
-) -> None:
-    """Write the report of a fit."""
-    about = {"x": views.labels[0], "y": views.labels[1], "time": f"{seconds[0]:.2f} s"}
-    if tested is not None:
-        about["held out"] = f"{tested.method}, {seconds[1]:.2f} s"
-    facts = findings(
-        model,
-        (names_of(model, "x"), names_of(model, "y")),
-        title=f"{views.labels[0]} and {views.labels[1]}",
-        command=shlex.join(["appgrad", *sys.argv[1:]]),
-        columns=None if tested is None else {"held out": tested.correlations},
-        remarks=messages,
-        about=about,
-        scores=scores_of(model, views),
-    )
-    write_report(path, facts)
 
 
 @contextmanager
@@ -413,8 +389,10 @@ def inspect(
 @app.command()
 def report(
     model: Model,
-    x: Annotated[str | None, typer.Argument(metavar="[X", help="Rows to show scores of: first view.")] = None,
-    y: Annotated[str | None, typer.Argument(metavar="Y]", help="Second view, the same rows.")] = None,
+    x: Annotated[
+        str | None, typer.Argument(metavar="[X]", help="Rows to show scores of: first view.")
+    ] = None,
+    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view, the same rows.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = ...,  # type: ignore[assignment]
     x_names: Names = None,
     y_names: Names = None,
@@ -435,8 +413,7 @@ def report(
     )
     names = names_of(fitted, "x", x_names), names_of(fitted, "y", y_names)
     shown = {} if x is None or y is None else rows_shown(fitted, open_views(x, y), labels)
-    command = shlex.join(["appgrad", *sys.argv[1:]])
-    facts = findings(fitted, names, title=str(model), command=command, top=top, **shown)
+    facts = findings(fitted, names, title=str(model), command=_command(), top=top, **shown)
     write_report(output, facts)
     say(f"report    written to {output}")
 
@@ -447,6 +424,11 @@ def demo(
 ) -> None:
     """CCA between the left and right halves of scikit-learn's handwritten digits."""
     show_digits(output)
+
+
+def _command() -> str:
+    """What was typed, to be typed again."""
+    return shlex.join(["appgrad", *sys.argv[1:]])
 
 
 def _params(model: CCA) -> dict[str, Any]:

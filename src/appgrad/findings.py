@@ -13,7 +13,7 @@ import scipy
 import sklearn
 
 from .base import BaseCCA
-from .features import leading_components, lines_of, measure_of, shown
+from .features import leading_components, lines_of, measure_of, names_of, shown
 from .holdout import HeldOut
 from .kernel_cca import KernelCCA
 from .labels import Groups, groups_or_numbers
@@ -51,7 +51,7 @@ def findings(
     """
     found = correlation_columns(model, None) | ({} if columns is None else columns)
     trivial = _warnings_of(model)
-    remarks = [] if remarks is None else remarks
+    remarks, about = [] if remarks is None else remarks, {} if about is None else about
     components = leading_components(model, top, names)
     for item in (item for component in components for view in component.values() for item in view):
         item["feature"] = shown(item["feature"], LENGTH)
@@ -71,21 +71,48 @@ def findings(
         "no_history": why_none,
         "scores": scores,
         "about": {
+            **{name: text for name, text in about.items() if name in ("x", "y")},
             **facts_in_words(model),
             "ridge": f"{model.ridge}",
             "parameters": " ".join(repr(model).split()),
-            **({} if about is None else about),
+            **_time(model),
+            **about,
         },
         "command": command,
         "made": _made(),
     }
 
 
+def fit_findings(
+    model: BaseCCA,
+    views: Views,
+    tested: HeldOut | None,
+    remarks: list[str],
+    seconds: tuple[float, float],
+    command: str,
+) -> dict[str, Any]:
+    """Findings on a fit just made, with the seconds that it and its held-out check took."""
+    x, y = views.labels
+    about = {"x": x, "y": y, "time": f"{seconds[0]:.2f} s"}
+    if tested is not None:
+        about["held out"] = f"{tested.method}, {seconds[1]:.2f} s"
+    return findings(
+        model,
+        (names_of(model, "x"), names_of(model, "y")),
+        title=f"{x} and {y}",
+        command=command,
+        columns=None if tested is None else {"held out": tested.correlations},
+        remarks=remarks,
+        about=about,
+        scores=scores_of(model, views),
+    )
+
+
 def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
-    """Scores of all rows, or of as many random ones as a report holds."""
+    """Scores of all rows of a fit, or of as many random ones as a report holds."""
     rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
     U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
-    return plain_scores(U, V, rows, views.n_samples)
+    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True}
 
 
 def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict[str, Any]:
@@ -156,6 +183,11 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
     known = {name: [step[name] for step in steps] for name in ("iteration", "passes", "seconds", "flops")}
     known = {name: values for name, values in known.items() if np.all(np.isfinite(values))}
     return {**known, "tcc": [round(step["tcc"], 6) for step in steps]}, ""
+
+
+def _time(model: BaseCCA) -> dict[str, str]:
+    """How long the fit took; of a stream nobody knows."""
+    return {} if "_stream" in model.__dict__ else {"time": f"{model.history_[-1]['seconds']:.2f} s"}
 
 
 def _warnings_of(model: BaseCCA) -> list[str]:

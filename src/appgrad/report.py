@@ -23,9 +23,11 @@ NO_TEST = (
     "by others: <code>appgrad fit --holdout 0.1</code>, or <code>appgrad report model.cca X Y</code> with "
     "new rows."
 )
+FALLS = " It falls while columns are left out."
 FORCED = "* forced: there are too few rows"
 # Correlations are those of training rows, of a problem with a ridge, or of other rows.
 KINDS = {"training": "training", "estimate": "estimate", "with ridge": "estimate"}
+ROWS = {"training": "the rows of the fit", "held out": "held-out rows"}
 CAPTION = {
     "correlation": "Leading features: correlations of columns with the scores of their view",
     "weight": "Columns with the largest weights, in units of the columns",
@@ -67,6 +69,7 @@ def page(facts: dict[str, Any]) -> str:
         "scores_hidden": "" if facts["scores"] else " hidden",
         "rows": _rows(facts["scores"]),
         "components": _components(facts),
+        "falls": FALLS if facts["measure"] == "weight" else "",
         "history_hidden": "" if facts["history"] else " hidden",
         "no_history": f"<p>{escape(facts['no_history'])}</p>" if facts["no_history"] else "",
         "about": "".join(
@@ -99,12 +102,11 @@ def _lead(facts: dict[str, Any]) -> str:
     k, (p1, p2) = len(facts["correlations"]["training"]), facts["n_features"]
     pairs = "one pair of scores" if k == 1 else f"{k} pairs of scores"
     found = [
-        f"{value:.3f} {'on held-out rows' if name == 'held out' else f'on {escape(name)}'}"
+        f"{_number(value, '.3f')} on {escape(ROWS.get(name, name))}"
         for name, (value, *_) in facts["correlations"].items()
         if KINDS.get(name) != "estimate" and value is not None
     ]
     first = "It has" if k == 1 else "The first has"
-    found = [text.replace("on training", "on the rows of the fit") for text in found]
     return (
         f"{pairs[0].upper() + pairs[1:]} from {facts['rows']:,} rows, {p1:,} columns in the first view (x) "
         f"and {p2:,} in the second (y). {first} a correlation of {' and '.join(found)}."
@@ -182,7 +184,7 @@ def _rows(scores: dict[str, Any] | None) -> str:
         return ""
     shown, total = len(scores["rows"]), scores["total"]
     some = f"all {total:,}" if shown == total else f"{shown:,} of {total:,}, chosen at random"
-    return f"A point is a row ({some}), counted from 0."
+    return f"A point is a row{' of the fit' if scores.get('fitted') else ''} ({some}), counted from 0."
 
 
 def _components(facts: dict[str, Any]) -> str:
