@@ -38,12 +38,12 @@ def test_readme_commands(tmp_path, rng):
         for line in block.splitlines()
         if line.startswith("appgrad ")
     ]
-    assert {command[1] for command in commands} == {"fit", "plan", "score", "transform", "inspect"}
+    assert {command[1] for command in commands} == {"fit", "plan", "score", "transform", "inspect", "report"}
     for command in commands:
         program = [sys.executable, "-c", "from appgrad.cli import main; main()", *command[1:]]
         done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "scores.csv").exists()
+    assert {"scores.csv", "fit.html", "report.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
