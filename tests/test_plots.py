@@ -96,6 +96,8 @@ def test_many_groups_are_ten_and_many_numbers_a_scale(model, data):
     for numbers in (np.arange(300.0), [str(i) for i in range(300)]):
         ax = plots.scores(U, V, labels=numbers)
         np.testing.assert_array_equal(ax.collections[0].get_array(), np.arange(300))
+    ax = drawn(plots.scores(U, V, labels=[np.inf, *range(299)]))
+    np.testing.assert_array_equal(ax.collections[0].get_array(), [np.nan, *range(299)])
 
 
 def test_loadings_are_correlations(model, data):
@@ -152,7 +154,7 @@ def test_convergence(data):
     steps = models["$appgrad$"].history_
     np.testing.assert_array_equal(ax.lines[1].get_xdata(), [step["passes"] for step in steps])
     np.testing.assert_array_equal(ax.lines[1].get_ydata(), [step["tcc"] for step in steps])
-    assert ax.lines[0].get_marker() == "."  # one point is no line
+    assert ax.lines[0].get_marker() == "o"  # one point is no line
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["exact", "$appgrad$"]
     alone = plots.convergence(steps, against="flops")
     assert alone.get_xscale() == "log"

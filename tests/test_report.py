@@ -20,7 +20,7 @@ from appgrad.sources import as_views
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
     '"><img src=x onerror="document.title=1">',
-    "</script><script>document.title = 2</script>",
+    "</script ><script >document.title = 2</script >",
     "it's \"quoted\" & 'so' &amp; on",
     "{{facts}} {{command}} ${1 + 1}",
     "<!-- <script>",
@@ -127,6 +127,14 @@ def test_hostile_names_are_data(data):
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|innerHTML", html)
 
 
+def test_file_names_that_are_no_text(data, tmp_path):
+    """As Python has them: bytes that no character stands for."""
+    model = CCA(1).fit(*data)
+    names = names_of(model, "x"), names_of(model, "y")
+    write_report(tmp_path / "r.html", findings(model, names, title="caf\udce9.npy", command="appgrad"))
+    assert "<bdi>caf&#56553;.npy</bdi>" in (tmp_path / "r.html").read_text("utf-8")
+
+
 def test_only_the_page_s_own_script_may_run(data):
     html = report_of(CCA(1).fit(*data))
     policy = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1]
@@ -195,7 +203,7 @@ def test_a_run_has_a_curve(data):
     assert history["tcc"][-1] == pytest.approx(model.history_[-1]["tcc"], abs=1e-6)
     step = model.history_[-1]
     model.history_ = [
-        {**step, "iteration": i, "flops": np.nan, "tcc": i if i > 9 else np.nan} for i in range(9000)
+        {**step, "iteration": i, "flops": np.nan, "tcc": i if i > 99 else np.nan} for i in range(9000)
     ]
     history = Page(report_of(model)).facts["history"]
     assert history["tcc"][-1] == 8999
@@ -230,6 +238,13 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     assert "columns for 40 rows" not in calm
     assert "with ridge" in calm
     assert "*" not in "".join(Page(calm).texts["td"])
+
+
+def test_nothing_is_said_of_exact_kernels_that_fit_well(rng):
+    angle = rng.uniform(-np.pi, np.pi, (200, 1))
+    model = KernelCCA(1, ridge=1e-6).fit(np.cos(2 * angle), np.sin(angle))
+    assert model.canonical_correlations_[0] > 0.99
+    assert 'class="remarks"' not in report_of(model)
 
 
 def test_labels_of_rows_shown():

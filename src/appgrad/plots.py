@@ -209,8 +209,9 @@ def convergence(histories: Any, against: str = "iteration", ax: Any = None) -> A
             f"nothing to draw: no step has {against} and a correlation; direct solvers count no flops"
         )
     ax = _axes(ax)
-    for name, (t, tcc) in curves.items():
-        ax.plot(t, tcc, "." if len(t) == 1 else "-", markersize=8, label=shown(name, LENGTH))
+    for i, (name, (t, tcc)) in enumerate(curves.items()):
+        style = {"color": COLOURS[i % len(COLOURS)], "label": shown(name, LENGTH)}
+        ax.plot(t, tcc, "o" if len(t) == 1 else "-", **style)
     if against == "flops":
         ax.set_xscale("log")
     if any(curves):
@@ -286,9 +287,9 @@ def biplot(
         ax.quiver(start, start, *ends.T, color=colour, angles="xy", scale_units="xy", scale=1, width=0.004)
         for j, (right, up) in zip(order, ends, strict=True):
             side = "left" if right >= 0 else "right"
-            ax.text(
-                1.04 * right, 1.04 * up, shown(known[j], LENGTH), color=colour, ha=side, va="center", **PLAIN
-            )
+            paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
+            style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
+            ax.text(1.04 * right, 1.04 * up, shown(known[j], LENGTH), **style)
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
     ax.set_aspect("equal", adjustable="datalim")
     return ax
@@ -308,7 +309,7 @@ def _arrows(model: BaseCCA, view: str, components: tuple[int, int], top: int) ->
 
 def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: str = BLUE) -> None:
     """A scatter of rows; many are small and let others through."""
-    style = {"s": 16 if len(x) < 500 else 6, "alpha": 0.8 if len(x) < 500 else 0.5, "linewidths": 0}
+    style = {"s": 16 if len(x) < 500 else 9, "alpha": 0.8 if len(x) < 500 else 0.6, "linewidths": 0}
     if labels is None:
         ax.scatter(x, y, color=colour, **style)
         return
@@ -323,7 +324,8 @@ def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: s
     for code, name in enumerate(found.names):
         of = found.codes == code
         ax.scatter(x[of], y[of], color=COLOURS[code], label=shown(name, LENGTH), **style)
-    _plain_legend(ax)
+    # Beside the points, which leave no corner free for ten names.
+    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2)
 
 
 def _curve(found: Any, against: str) -> tuple[Array, Array]:
@@ -348,8 +350,11 @@ def _require_component(component: int, k: int) -> None:
         raise ValueError(f"there are components 0 to {k - 1}, got {component}")
 
 
-def _plain_legend(ax: Any) -> None:
-    for text in ax.legend(frameon=False).get_texts():
+def _plain_legend(ax: Any, **where: Any) -> None:
+    legend = ax.legend(frameon=False, **where)
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)
+    for text in legend.get_texts():
         text.set(**PLAIN)
 
 
