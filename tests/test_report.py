@@ -449,6 +449,15 @@ def test_dark_mode_and_small_screens(browser, hostile):
     assert dark != opened(browser, hostile).execute_script(point)
 
 
+def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
+    model = CCA(1, ridge=2.0).fit(*data)
+    (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
+    opened(browser, tmp_path / "r.html", 390)
+    assert len(browser.find_elements("css selector", ".correlations thead th")) == 4
+    script = "const e = document.documentElement; return e.scrollWidth <= e.clientWidth"
+    assert browser.execute_script(script)
+
+
 def test_one_component_and_no_scores(browser, data, tmp_path):
     model = CCA(1).fit(*data)
     (tmp_path / "r.html").write_text(report_of(model))

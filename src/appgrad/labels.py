@@ -42,7 +42,7 @@ def groups_or_numbers(labels: npt.ArrayLike) -> Groups | Array:
     if len(kinds) <= len(COLOURS):
         return Groups(codes, [str(kind) for kind in kinds])
     if values.dtype.kind in "iuf":
-        return np.where(np.isfinite(values), values, np.nan).astype(np.float64)
+        return values.astype(np.float64)
     kept = np.sort(np.argsort(-counts, kind="stable")[: len(COLOURS) - 1])
     place = np.full(len(kinds), len(kept))
     place[kept] = np.arange(len(kept))
