@@ -140,7 +140,7 @@ def test_commands_are_all_shown():
         line for page in PAGES for kind, text in blocks(page) if kind == "sh" for line in text.splitlines()
     ]
     shown = {line.split()[1] for line in lines if line.startswith("appgrad ")}
-    assert shown >= {"fit", "plan", "score", "transform", "inspect"}
+    assert shown >= {"fit", "plan", "score", "transform", "inspect", "report"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -17,8 +17,12 @@ assert abs(model.canonical_correlations_[0] - 0.795608) < 1e-6
 model.save("m.cca")
 assert appgrad.load("m.cca").n_samples_ == 20
 from appgrad.cli import main
-sys.argv = ["appgrad", "inspect", "m.cca"]
-main()
+for args in (["report", "m.cca", "-o", "r.html"], ["inspect", "m.cca"]):
+    sys.argv = ["appgrad", *args]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
 """
 
 

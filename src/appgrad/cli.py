@@ -1,46 +1,46 @@
-"""The command line: appgrad fit | plan | transform | score | inspect | demo | experiment."""
+"""The command line: appgrad fit | plan | transform | score | inspect | report | demo | experiment."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from .choose import duration
 from .choose import plan as planned
 from .costs import size
 from .demo import show_digits
 from .estimators import CCA
-from .experiments import EXPERIMENTS
-from .experiments import run as experiments
+from .features import leading_components, names_of
 from .files import read_table, source_files
+from .findings import findings, fit_findings, rows_shown
 from .holdout import HeldOut, held_out
-from .kernel_cca import KernelCCA
 from .metrics import correlations
 from .models import load
 from .options import ITERATIVE
 from .persist import WRITERS, require_writable, write_scores
 from .remarks import OverfitWarning
+from .report import write_report
 from .sources import dask_back_end, open_views
 from .sparse_cca import SparseCCA
 from .terminal import (
     facts_of,
     json_list,
-    leading_features,
-    names_of,
     out,
     overfitted,
+    print_components,
     print_json,
     print_model,
     say,
@@ -146,6 +146,7 @@ def fit(
         str | None,
         typer.Option(help="Work on a Dask cluster, or on N processes here.", metavar="ADDRESS|local[:N]"),
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Where to write a report, an HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Fit CCA to two files and show training and held-out correlations.
@@ -173,10 +174,11 @@ def fit(
         **sparsity,
     )
     _require_checkpoint(checkpoint, resume)
-    if output is not None:
-        _require_output(output, x, y)
-        if checkpoint is not None and checkpoint.resolve() == output.resolve():
-            raise typer.BadParameter("--checkpoint and --output are the same file")
+    files = {"--checkpoint": checkpoint, "--output": output, "--report": report}
+    for path in (output, report):
+        if path is not None:
+            _require_output(path, x, y)
+    _require_different({option: path for option, path in files.items() if path is not None})
     start = time.perf_counter()
     with _scheduler(scheduler) as client:
         with warnings.catch_warnings(record=True) as caught, line(not as_json) as watch:
@@ -203,10 +205,13 @@ def fit(
             tested = (
                 _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
             )
-    spent = time.perf_counter() - start
-    messages += overfitted(model, tested)
-    if checkpoint is not None and model.solver_ not in ITERATIVE:
-        messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
+        spent = time.perf_counter() - start
+        messages += overfitted(model, tested)
+        if checkpoint is not None and model.solver_ not in ITERATIVE:
+            messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
+        if report is not None:
+            facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
+            write_report(report, facts)
     if as_json:
         print_json(
             {
@@ -218,6 +223,7 @@ def fit(
                 "warnings": messages,
                 "resumed_from_iteration": model.resumed_from_iteration_,
                 "model": None if output is None else str(output),
+                "report": None if report is None else str(report),
             }
         )
         return
@@ -226,6 +232,8 @@ def fit(
     for message in messages:
         say(f"warning: {message}", err, "yellow")
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+    if report is not None:
+        say(f"report    written to {report}")
 
 
 @contextmanager
@@ -252,6 +260,13 @@ def _require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
         raise ValueError(f"{checkpoint} exists: go on from it with --resume, or remove it")
     if resume and checkpoint is not None and not checkpoint.exists():
         say(f"{checkpoint} does not exist yet: the run starts from the beginning", err)
+
+
+def _require_different(files: dict[str, Path]) -> None:
+    """Raise where two files to be written are one."""
+    for (one, first), (two, second) in combinations(files.items(), 2):
+        if first.resolve() == second.resolve():
+            raise typer.BadParameter(f"{one} and {two} are the same file")
 
 
 def _require_output(output: Path, *sources: str) -> None:
@@ -359,36 +374,48 @@ def inspect(
 ) -> None:
     """Show a model: what was fitted, and the leading features of each component."""
     fitted = load(model)
-    labels = [names_of(fitted, view, file) for view, file in (("x", x_names), ("y", y_names))]
-    components = 0 if isinstance(fitted, KernelCCA) else len(fitted.canonical_correlations_)
-    leading = [
-        {
-            view: leading_features(fitted, view, i, top, names)
-            for view, names in zip("xy", labels, strict=True)
-        }
-        for i in range(components)
-    ]
+    leading = leading_components(
+        fitted, top, (names_of(fitted, "x", x_names), names_of(fitted, "y", y_names))
+    )
     if as_json:
         print_json({**facts_of(fitted), "params": _params(fitted), "components": leading})
         return
     print_model(fitted, None, None, 0.0, False)
-    if isinstance(fitted, KernelCCA):
+    if not leading:
         say("features  none to show: components are functions of all columns at a time")
-        return
-    for i, component in enumerate(leading):
-        table = Table(
-            title=f"component {i + 1}: {fitted.canonical_correlations_[i]:.4f}", title_justify="left"
-        )
-        measure = "weight" if isinstance(fitted, SparseCCA) else "correlation"
-        for heading in ("x feature", f"x {measure}", "y feature", f"y {measure}"):
-            table.add_column(heading, justify="right" if measure in heading else "left", overflow="fold")
-        for row in range(max(len(component["x"]), len(component["y"]))):
-            cells: list[str] = []
-            for view in "xy":
-                item = component[view][row] if row < len(component[view]) else None
-                cells += ["", ""] if item is None else [item["feature"], f"{item[measure]:+.3f}"]
-            table.add_row(*map(Text, cells))
-        out.print(table)
+    print_components(fitted, leading)
+
+
+@app.command()
+def report(
+    model: Model,
+    x: Annotated[
+        str | None, typer.Argument(metavar="[X]", help="Rows to show scores of: first view.")
+    ] = None,
+    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view, the same rows.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = ...,  # type: ignore[assignment]
+    x_names: Names = None,
+    y_names: Names = None,
+    labels: Annotated[Path | None, typer.Option(help="Text file with a group or number a row.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Features to show for each component.")] = 10,
+) -> None:
+    """Write an HTML page that shows a model: correlations, leading features, convergence.
+
+    With X and Y also the scores of these rows, and their correlations.
+    """
+    if (x is None) != (y is None):
+        raise typer.BadParameter("give both views, X and Y, or none")
+    if labels is not None and x is None:
+        raise typer.BadParameter("--labels are those of rows: give X and Y too")
+    fitted = load(model)
+    _require_output(
+        output, *(str(file) for file in (model, x, y, x_names, y_names, labels) if file is not None)
+    )
+    names = names_of(fitted, "x", x_names), names_of(fitted, "y", y_names)
+    shown = {} if x is None or y is None else rows_shown(fitted, open_views(x, y), labels)
+    facts = findings(fitted, names, title=str(model), command=_command(), top=top, **shown)
+    write_report(output, facts)
+    say(f"report    written to {output}")
 
 
 @app.command()
@@ -401,7 +428,7 @@ def demo(
 
 @app.command()
 def experiment(
-    name: Annotated[str, typer.Argument(metavar="|".join(EXPERIMENTS), help="Which one.")],
+    name: Annotated[str, typer.Argument(metavar="mnist|mediamill|ptb|url|bilingual", help="Which one.")],
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; without one they are downloaded.")
     ] = None,
@@ -412,12 +439,15 @@ def experiment(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer iterations and sizes.")] = False,
 ) -> None:
     """Run an experiment of the paper: one JSON record for each point, and figures drawn from the records."""
+    # Not needed by any other command, and slow to import.
+    from .experiments import EXPERIMENTS, run
+
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(EXPERIMENTS)}")
     if data is not None and not data.is_dir():
         raise ValueError(f"{data} is not a folder")
     start = time.perf_counter()
-    for part in experiments(name, data, out_folder, quick):
+    for part in run(name, data, out_folder, quick):
         say(f"{time.perf_counter() - start:7.1f} s  {part}")
     path = out_folder / f"{name}.jsonl"
     say(f"{time.perf_counter() - start:7.1f} s  records   saved to {path}")
@@ -428,6 +458,11 @@ def experiment(
         return
     for figure in draw(path, out_folder if figures is None else figures):
         say(f"figure    saved to {figure}")
+
+
+def _command() -> str:
+    """What was typed, to be typed again."""
+    return shlex.join(["appgrad", *sys.argv[1:]])
 
 
 def _params(model: CCA) -> dict[str, Any]:

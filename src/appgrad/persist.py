@@ -8,8 +8,10 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -23,14 +25,21 @@ VERSION = 1
 def write(
     path: str | os.PathLike[str], arrays: dict[str, Array], meta: dict[str, Any], kind: str = FORMAT
 ) -> None:
-    """Write arrays and metadata atomically: a crash or a full disk leaves the old file or the new one."""
+    """Write arrays and metadata atomically."""
+    header = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=True)
+    with whole_file(path) as file:
+        np.savez(file, allow_pickle=False, meta=np.frombuffer(header.encode(), np.uint8), **arrays)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to, atomically: a crash or a full disk leaves the old file or the new one."""
     require_writable(Path(path))
     target = Path(path).resolve()  # of a link, what it points to
-    header = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, meta=np.frombuffer(header.encode(), np.uint8), **arrays)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes the file private; give it the permissions that open() would have.

@@ -2,31 +2,369 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .base import BaseCCA
+from .features import feature_correlations, leading_columns, measure_of, names_of, shown
+from .labels import COLOURS, Groups, groups_or_numbers
+from .metrics import correlations
+from .views import Array
+
+BLUE, RED, GREY = "#1f5fa8", "#d1495b", "0.6"
+# Names of features and groups are data: dollar signs in them are no mathematics.
+PLAIN = {"parse_math": False, "usetex": False}
+# Letters of a name beside a bar, an arrow or in a legend.
+LENGTH = 32
+# What convergence is drawn against, and what the axis says.
+AGAINST = {
+    "iteration": "iterations",
+    "passes": "passes over the rows",
+    "seconds": "seconds",
+    "flops": "floating-point operations",
+}
+
 
 def scree(training: npt.ArrayLike, held_out: npt.ArrayLike | None = None, ax: Any = None) -> Any:
-    """Canonical correlations by component, on training rows and, if given, on held-out rows."""
-    ax = _axes() if ax is None else ax
+    """Canonical correlations by component, on training rows and, if given, on held-out rows.
+
+    Parameters
+    ----------
+    training, held_out : array-like of shape (n_components,)
+        Correlations; NaN is left out.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from appgrad import plots
+    >>> ax = plots.scree([0.9, 0.5], held_out=[0.8, 0.1])
+    >>> ax.lines[1].get_ydata()
+    array([0.8, 0.1])
+    """
+    ax = _axes(ax)
     training = np.asarray(training)
     component = np.arange(1, len(training) + 1)
-    ax.plot(component, training, "o-", color="#1f5fa8", label="training")
+    ax.plot(component, training, "o-", color=BLUE, label="training")
     if held_out is not None:
-        ax.plot(component, np.asarray(held_out), "s--", color="#d1495b", label="held out")
+        ax.plot(component, np.asarray(held_out), "s--", color=RED, label="held out")
         ax.legend(frameon=False)
-    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlabel="component", ylabel="correlation", ylim=(min(-0.02, np.min(ax.get_ylim())), 1.03))
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def _axes() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'appgrad[plots]'") from error
-    return plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
+def scores(
+    U: npt.ArrayLike,
+    V: npt.ArrayLike,
+    component: int = 0,
+    labels: npt.ArrayLike | None = None,
+    ax: Any = None,
+) -> Any:
+    """Scores of the two views against each other, a point for each row.
+
+    Parameters
+    ----------
+    U, V : array-like of shape (n_samples, n_components)
+        Scores, as `transform(X, y)` returns them.
+    component : int, default=0
+        Which of them, counted from zero.
+    labels : array-like of shape (n_samples,), optional
+        What to colour points by: groups (the nine largest, where there are more than ten), or numbers.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Its title is the correlation of these scores.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA, plots
+    >>> U, V = CCA(2).fit_transform(*load_linnerud(return_X_y=True))
+    >>> plots.scores(U, V).get_title()
+    'component 1: correlation 0.796'
+    """
+    U, V = (np.asarray(M)[:, None] if np.ndim(M) == 1 else np.asarray(M) for M in (U, V))
+    _require_component(component, min(U.shape[1], V.shape[1]))
+    u, v = U[:, [component]], V[:, [component]]
+    rho = correlations(u, v)[0]
+    ax = _axes(ax)
+    _points(ax, u[:, 0], v[:, 0], labels)
+    ax.set(xlabel="x score", ylabel="y score", title=f"component {component + 1}: correlation {rho:.3f}")
+    return ax
+
+
+def loadings(
+    model: BaseCCA,
+    component: int = 0,
+    view: str = "x",
+    top: int = 10,
+    names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """The features that matter most to a component, as bars, the strongest on top.
+
+    Bars are correlations of the columns with the scores of their view; for `SparseCCA` the weights of the
+    columns that have one, in units of the columns.
+
+    Parameters
+    ----------
+    model : CCA or SparseCCA
+        Fitted. Components of `KernelCCA` have no features to show.
+    component : int, default=0
+        Which component, counted from zero.
+    view : {"x", "y"}, default="x"
+        Which view.
+    top : int, default=10
+        How many features, at most.
+    names : sequence of str, optional
+        Of all columns of the view; by default those of the fit, or x0, x1 ...
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA, plots
+    >>> X, y = load_linnerud(return_X_y=True, as_frame=True)
+    >>> ax = plots.loadings(CCA(2).fit(X, y), top=2)
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['Situps', 'Chins']
+    >>> [round(float(bar.get_width()), 2) for bar in ax.patches]
+    [0.82, 0.73]
+    """
+    if view not in ("x", "y"):
+        raise ValueError(f"view must be 'x' or 'y', got {view!r}")
+    _require_component(component, len(model.canonical_correlations_))
+    order, values = leading_columns(model, view, component, top)
+    known = _names(model, view, names)
+    ax = _axes(ax)
+    place = np.arange(len(order))
+    ax.barh(place, values, color=[BLUE if value > 0 else RED for value in values], height=0.7)
+    ax.set_yticks(place, labels=[shown(known[j], LENGTH) for j in order], **PLAIN)
+    ax.invert_yaxis()
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    what = measure_of(model)
+    if what == "correlation":
+        ax.set_xlim(-1.0 if np.any(values < 0) else 0.0, 1.0 if np.any(values > 0) else 0.0)
+    ax.set(xlabel=f"{what} ({view})", title=f"component {component + 1}")
+    return ax
+
+
+def convergence(histories: Any, against: str = "iteration", ax: Any = None) -> Any:
+    """Correlation captured on the way to a solution, summed over the components.
+
+    Parameters
+    ----------
+    histories : model, `history_`, or mapping of names to either
+        What to draw: one curve, or several with a legend. A direct solver is a single point.
+    against : {"iteration", "passes", "seconds", "flops"}, default="iteration"
+        The horizontal axis; that of flops is logarithmic.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from appgrad import CCA, plots
+    >>> from appgrad.datasets import planted
+    >>> p = planted(1000, 20, 20, [0.9, 0.5], random_state=0)
+    >>> model = CCA(2, solver="lobpcg", random_state=0).fit(p.X, p.y)
+    >>> ax = plots.convergence({"LOBPCG": model}, against="passes")
+    >>> round(float(ax.lines[0].get_ydata()[-1]), 3) == round(float(model.canonical_correlations_.sum()), 3)
+    True
+    """
+    if against not in AGAINST:
+        raise ValueError(f"against must be one of {list(AGAINST)}, got {against!r}")
+    named = histories if isinstance(histories, Mapping) else {"": histories}
+    curves = {str(name): _curve(found, against) for name, found in named.items()}
+    if not any(len(t) for t, _ in curves.values()):
+        raise ValueError(
+            f"nothing to draw: no step has {against} and a correlation; direct solvers count no flops"
+        )
+    ax = _axes(ax)
+    for i, (name, (t, tcc)) in enumerate(curves.items()):
+        style = {"color": COLOURS[i % len(COLOURS)], "label": shown(name, LENGTH)}
+        ax.plot(t, tcc, "o" if len(t) == 1 else "-", **style)
+    if against == "flops":
+        ax.set_xscale("log")
+    if any(curves):
+        _plain_legend(ax)
+    ax.set(xlabel=AGAINST[against], ylabel="correlation captured (sum)")
+    return ax
+
+
+def biplot(
+    model: BaseCCA,
+    X: Any,
+    y: Any = None,
+    components: tuple[int, int] = (0, 1),
+    top: int = 5,
+    labels: npt.ArrayLike | None = None,
+    x_names: Sequence[str] | None = None,
+    y_names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Rows as points by their scores in two components, and leading features as arrows.
+
+    An arrow is the pair of correlations of a column with the two scores of its own view; one of correlation 1
+    would end on the circle. Of sparse components only columns with a weight have one.
+
+    Parameters
+    ----------
+    model : CCA or SparseCCA
+        Fitted. Components of `KernelCCA` have no features to show.
+    X, y : array-like
+        Rows. With X alone points are its scores; with both, the means of the two views' scores.
+    components : pair of int, default=(0, 1)
+        Which components, counted from zero.
+    top : int, default=5
+        Arrows for each view, at most: the longest.
+    labels : array-like of shape (n_samples,), optional
+        What to colour points by, as in `scores`.
+    x_names, y_names : sequence of str, optional
+        Of all columns of the views; by default those of the fit, or x0, x1 ...
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA, plots
+    >>> X, y = load_linnerud(return_X_y=True, as_frame=True)
+    >>> ax = plots.biplot(CCA(2).fit(X, y), X, y, top=1)
+    >>> [text.get_text() for text in ax.texts]
+    ['Situps', 'Waist']
+    >>> len(ax.collections[0].get_offsets())
+    20
+    """
+    for component in components:
+        _require_component(component, len(model.canonical_correlations_))
+    arrows = {view: _arrows(model, view, components, top) for view in "xy"}
+    found = model.transform(X) if y is None else model.transform(X, y)
+    points = np.asarray(found if isinstance(found, np.ndarray) else (found[0] + found[1]) / 2)
+    ax = _axes(ax)
+    _points(ax, points[:, components[0]], points[:, components[1]], labels, colour=GREY)
+    # The circle encloses nearly all points; a few far ones must not make arrows long.
+    radius = float(np.quantile(np.hypot(*points[:, list(components)].T), 0.95)) or 1.0
+    angle = np.linspace(0, 2 * np.pi, 200)
+    ax.plot(radius * np.cos(angle), radius * np.sin(angle), color=GREY, linewidth=0.8)
+    for view, colour, names in (("x", BLUE, x_names), ("y", RED, y_names)):
+        known, (order, tips) = _names(model, view, names), arrows[view]
+        ends, start = radius * tips, np.zeros(len(tips))
+        ax.quiver(start, start, *ends.T, color=colour, angles="xy", scale_units="xy", scale=1, width=0.004)
+        for j, (right, up) in zip(order, ends, strict=True):
+            side = "left" if right >= 0 else "right"
+            paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
+            style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
+            ax.text(1.04 * right, 1.04 * up, shown(known[j], LENGTH), **style)
+    ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
+    ax.set_aspect("equal", adjustable="datalim")
+    return ax
+
+
+def _arrows(model: BaseCCA, view: str, components: tuple[int, int], top: int) -> tuple[Array, Array]:
+    """Positions of the columns with the longest arrows, and where these end."""
+    tips = np.column_stack([feature_correlations(model, view, component) for component in components])
+    if measure_of(model) == "weight":
+        used = (model.x_weights_ if view == "x" else model.y_weights_)[:, list(components)]
+        tips[~np.any(used != 0, axis=1)] = 0
+    lengths = np.hypot(*tips.T)
+    order = np.argsort(-lengths, kind="stable")[:top]
+    order = order[lengths[order] > 0]
+    return order, tips[order]
+
+
+def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: str = BLUE) -> None:
+    """A scatter of rows; many are small and let others through."""
+    style = {"s": 16 if len(x) < 500 else 9, "alpha": 0.8 if len(x) < 500 else 0.6, "linewidths": 0}
+    if labels is None:
+        ax.scatter(x, y, color=colour, **style)
+        return
+    if len(np.asarray(labels)) != len(x):
+        raise ValueError(
+            f"there are {len(np.asarray(labels))} labels for {len(x)} rows: expected one for each"
+        )
+    found = groups_or_numbers(labels)
+    if not isinstance(found, Groups):
+        ax.figure.colorbar(ax.scatter(x, y, c=found, cmap="viridis", **style), ax=ax)
+        return
+    for code, name in enumerate(found.names):
+        of = found.codes == code
+        ax.scatter(x[of], y[of], color=COLOURS[code], label=shown(name, LENGTH), **style)
+    # Beside the points, which leave no corner free for ten names.
+    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2)
+
+
+def _curve(found: Any, against: str) -> tuple[Array, Array]:
+    """What was captured, and when, in the steps that say both."""
+    history = getattr(found, "history_", found)
+    both = np.array([[step[against], step["tcc"]] for step in history], dtype=float).reshape(-1, 2)
+    both = both[np.all(np.isfinite(both), axis=1)]
+    return both[:, 0], both[:, 1]
+
+
+def _names(model: BaseCCA, view: str, names: Sequence[str] | None) -> list[str]:
+    known = names_of(model, view)
+    if names is None:
+        return known
+    if len(names) != len(known):
+        raise ValueError(f"there are {len(names)} names for {len(known)} columns of view {view!r}")
+    return [str(name) for name in names]
+
+
+def _require_component(component: int, k: int) -> None:
+    if not 0 <= component < k:
+        raise ValueError(f"there are components 0 to {k - 1}, got {component}")
+
+
+def _plain_legend(ax: Any, **where: Any) -> None:
+    legend = ax.legend(frameon=False, **where)
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)
+    for text in legend.get_texts():
+        text.set(**PLAIN)
+
+
+def _axes(ax: Any) -> Any:
+    """The Axes to draw into, without the two sides of its frame that say nothing."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("figures need matplotlib: pip install 'appgrad[plots]'") from error
+        ax = plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from .estimators import CCA
+from .base import BaseCCA
+from .features import measure_of
 from .holdout import HeldOut
 from .options import ITERATIVE
 from .sparse_cca import SparseCCA
-from .text_files import open_text
 from .views import Array
 
 out = Console()
@@ -37,26 +37,17 @@ def json_list(values: Array) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def print_model(
-    model: CCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
-) -> None:
-    """The table of correlations and the facts below it."""
+def correlation_columns(model: BaseCCA, tested: HeldOut | None) -> dict[str, Array]:
+    """Correlations of each component by what they are of."""
     columns: dict[str, Array] = {"training": model.training_correlations_}
     if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
         name = "estimate" if model.ridge == "auto" else "with ridge"
         columns = {name: model.canonical_correlations_, **columns}
-    if tested is not None:
-        columns["held out"] = tested.correlations
-    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
-    for heading in ("component", *columns):
-        table.add_column(heading, justify="right")
-    for i, values in enumerate(zip(*columns.values(), strict=True)):
-        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
-        if trivial:
-            at = list(columns).index("training")
-            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
-        table.add_row(str(i + 1), *cells)
-    out.print(table)
+    return columns if tested is None else {**columns, "held out": tested.correlations}
+
+
+def facts_in_words(model: BaseCCA) -> dict[str, str]:
+    """What was fitted and how, by a word each."""
     facts = {
         "rows": f"{model.n_samples_}",
         "columns": f"{model.n_features_in_} + {model.n_features_y_}",
@@ -78,6 +69,25 @@ def print_model(
         facts["ridge"] = f"{model.ridge}"
     if isinstance(model, SparseCCA):
         facts["sparsity"] = f"{model.n_nonzero_[0]} + {model.n_nonzero_[1]} columns have a weight"
+    return facts
+
+
+def print_model(
+    model: BaseCCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
+) -> None:
+    """The table of correlations and the facts below it."""
+    columns = correlation_columns(model, tested)
+    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
+    for heading in ("component", *columns):
+        table.add_column(heading, justify="right")
+    for i, values in enumerate(zip(*columns.values(), strict=True)):
+        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+        if trivial:
+            at = list(columns).index("training")
+            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
+        table.add_row(str(i + 1), *cells)
+    out.print(table)
+    facts = facts_in_words(model)
     if fitted is not None:
         facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
     if tested is not None:
@@ -86,8 +96,26 @@ def print_model(
         say(f"{name:9} {fact}")
 
 
-def overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
-    """A sentence about the components that do not hold on held-out rows."""
+def print_components(model: BaseCCA, components: list[dict[str, list[dict[str, Any]]]]) -> None:
+    """A table of leading features for each component."""
+    measure = measure_of(model)
+    for i, component in enumerate(components):
+        table = Table(
+            title=f"component {i + 1}: {model.canonical_correlations_[i]:.4f}", title_justify="left"
+        )
+        for heading in ("x feature", f"x {measure}", "y feature", f"y {measure}"):
+            table.add_column(heading, justify="right" if measure in heading else "left", overflow="fold")
+        for row in range(max(len(component["x"]), len(component["y"]))):
+            cells: list[str] = []
+            for view in "xy":
+                item = component[view][row] if row < len(component[view]) else None
+                cells += ["", ""] if item is None else [item["feature"], f"{item[measure]:+.3f}"]
+            table.add_row(*map(Text, cells))
+        out.print(table)
+
+
+def overfitted(model: BaseCCA, tested: HeldOut | None, rows: str = "held-out rows") -> list[str]:
+    """A sentence about the components that do not hold on other rows."""
     if tested is None:
         return []
     found = []
@@ -98,10 +126,10 @@ def overfitted(model: CCA, tested: HeldOut | None) -> list[str]:
         return found
     advice = "try a --ridge" if model.ridge == "auto" else "try a larger --ridge, or fewer components"
     which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
-    return [*found, f"{which}: less than half of the correlation is left on held-out rows; {advice}"]
+    return [*found, f"{which}: less than half of the correlation is left on {rows}; {advice}"]
 
 
-def facts_of(model: CCA) -> dict[str, Any]:
+def facts_of(model: BaseCCA) -> dict[str, Any]:
     """What `--json` says of a model."""
     return {
         "correlations": model.canonical_correlations_.tolist(),
@@ -116,41 +144,3 @@ def facts_of(model: CCA) -> dict[str, Any]:
         "error_bounds": json_list(model.error_bounds_),
         "ridge": model.ridge,
     }
-
-
-def names_of(model: CCA, view: str, file: Path | None) -> list[str]:
-    """Names of the columns of a view: from a file, from the fit, or numbers."""
-    p = model.n_features_in_ if view == "x" else model.n_features_y_
-    if file is None:
-        fitted = _fitted_names(model, view)
-        return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
-    try:
-        with open_text(str(file)) as lines:
-            names = lines.read().rstrip("\n").split("\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{file} is not UTF-8 text: expected a column name a line") from None
-    if len(names) != p:
-        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
-    return names
-
-
-def _fitted_names(model: CCA, view: str) -> Array | None:
-    return getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
-
-
-def leading_features(
-    model: CCA, view: str, component: int, top: int, names: list[str]
-) -> list[dict[str, Any]]:
-    """The features most correlated with a score, strongest first.
-
-    Of sparse components those with a weight, by their weights in units of the columns.
-    """
-    std = model.x_std_ if view == "x" else model.y_std_
-    if isinstance(model, SparseCCA):
-        weights = (model.x_weights_ if view == "x" else model.y_weights_)[:, component] * std
-        order = [j for j in np.argsort(-np.abs(weights), kind="stable")[:top] if weights[j] != 0]
-        return [{"feature": names[j], "weight": float(weights[j])} for j in order]
-    loadings = model.x_loadings_ if view == "x" else model.y_loadings_
-    column = loadings[:, component] / np.where(std > 0, std, 1.0)
-    order = list(np.argsort(-np.abs(column), kind="stable")[:top])
-    return [{"feature": names[j], "correlation": float(column[j])} for j in order]

@@ -1,0 +1,106 @@
+"""Columns by name: what they are called, and which of them a component is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .base import BaseCCA
+from .kernel_cca import KernelCCA
+from .sparse_cca import SparseCCA
+from .text_files import open_text
+from .views import Array
+
+
+def names_of(model: BaseCCA, view: str, file: Path | None = None) -> list[str]:
+    """Names of the columns of a view: from a file, from the fit, or numbers."""
+    p = model.n_features_in_ if view == "x" else model.n_features_y_
+    if file is None:
+        fitted = model._names()["xy".index(view)]
+        return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
+    names = lines_of(file, "a column name")
+    if len(names) != p:
+        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
+    return names
+
+
+def lines_of(file: Path, expected: str) -> list[str]:
+    """The lines of a text file, which may be gzipped; `expected` is what should be in each."""
+    try:
+        with open_text(str(file)) as lines:
+            return lines.read().rstrip("\n").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not UTF-8 text: expected {expected} a line") from None
+
+
+def shown(name: str, length: int) -> str:
+    """A name on one line and no longer than this, whatever is in it."""
+    # Cut first: a name may be a whole text. Joiners are not printable, but some scripts need them.
+    words = " ".join(name[: 4 * length].split())
+    line = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in words)
+    if len(line) <= length and len(name) > 4 * length:
+        return line[: length - 1] + "…"
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def measure_of(model: BaseCCA) -> str:
+    """What says how much a column matters: its weight where most have none, else its correlation."""
+    return "weight" if isinstance(model, SparseCCA) else "correlation"
+
+
+def feature_correlations(model: BaseCCA, view: str, component: int) -> Array:
+    """Correlations of all columns of a view with one of its scores."""
+    _require_features(model)
+    x = view == "x"
+    loadings, std = (model.x_loadings_, model.x_std_) if x else (model.y_loadings_, model.y_std_)
+    return np.asarray(loadings[:, component] / np.where(std > 0, std, 1.0))
+
+
+def leading_columns(model: BaseCCA, view: str, component: int, top: int) -> tuple[Array, Array]:
+    """Positions and values of the columns that matter most to a score, strongest first.
+
+    Values are correlations; of sparse components, where only columns with a weight count, their weights in
+    units of the columns.
+    """
+    _require_features(model)
+    if isinstance(model, SparseCCA):
+        weights, std = (model.x_weights_, model.x_std_) if view == "x" else (model.y_weights_, model.y_std_)
+        values = weights[:, component] * std
+        order = np.argsort(-np.abs(values), kind="stable")[:top]
+        order = order[values[order] != 0]
+    else:
+        values = feature_correlations(model, view, component)
+        order = np.argsort(-np.abs(values), kind="stable")[:top]
+    return order, values[order]
+
+
+def leading_features(
+    model: BaseCCA, view: str, component: int, top: int, names: list[str]
+) -> list[dict[str, Any]]:
+    """The same by name."""
+    measure = measure_of(model)
+    return [
+        {"feature": names[j], measure: float(value)}
+        for j, value in zip(*leading_columns(model, view, component, top), strict=True)
+    ]
+
+
+def leading_components(
+    model: BaseCCA, top: int, names: tuple[list[str], list[str]]
+) -> list[dict[str, list[dict[str, Any]]]]:
+    """The leading features of every component in both views; none where components have no features."""
+    components = 0 if isinstance(model, KernelCCA) else len(model.canonical_correlations_)
+    return [
+        {view: leading_features(model, view, i, top, known) for view, known in zip("xy", names, strict=True)}
+        for i in range(components)
+    ]
+
+
+def _require_features(model: BaseCCA) -> None:
+    if isinstance(model, KernelCCA):
+        raise TypeError(
+            "components of KernelCCA are functions of all columns at a time: there are no leading features. "
+            "Look at their scores, or fit CCA or SparseCCA"
+        )

@@ -1,0 +1,215 @@
+"""What there is to say of a model, as plain facts: for a report, or whatever else may show them."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+from .base import BaseCCA
+from .features import leading_components, lines_of, measure_of, names_of, shown
+from .holdout import HeldOut
+from .kernel_cca import KernelCCA
+from .labels import Groups, groups_or_numbers
+from .metrics import correlations
+from .options import ITERATIVE
+from .solve import Solution
+from .terminal import correlation_columns, facts_in_words, json_list, overfitted
+from .version import __version__
+from .views import Array, Views
+
+# Rows whose scores are shown, and numbers in all: with many components fewer rows, so that files stay small.
+ROWS, NUMBERS, LEAST = 2000, 40_000, 200
+# Steps of a run: a curve of more has no more to show on a screen.
+STEPS = 500
+# Letters of a name: beyond, it is no name.
+LENGTH = 200
+
+
+def findings(
+    model: BaseCCA,
+    names: tuple[list[str], list[str]],
+    *,
+    title: str,
+    command: str,
+    columns: dict[str, Array] | None = None,
+    remarks: list[str] | None = None,
+    about: dict[str, str] | None = None,
+    scores: dict[str, Any] | None = None,
+    top: int = 10,
+) -> dict[str, Any]:
+    """What was fitted, how well, and what the components are made of, as JSON can hold it.
+
+    `columns` are correlations on rows other than those of the fit, `remarks` what to beware of, `about` facts
+    that the model does not know of itself, `scores` those of `scores_of`.
+    """
+    found = correlation_columns(model, None) | ({} if columns is None else columns)
+    trivial = _warnings_of(model)
+    remarks, about = [] if remarks is None else remarks, {} if about is None else about
+    components = leading_components(model, top, names)
+    for item in (item for component in components for view in component.values() for item in view):
+        item["feature"] = shown(item["feature"], LENGTH)
+    history, why_none = _history(model)
+    return {
+        "title": title,
+        "estimator": type(model).__name__,
+        "rows": int(model.n_samples_),
+        "n_features": [int(model.n_features_in_), int(model.n_features_y_)],
+        "correlations": {name: json_list(values) for name, values in found.items()},
+        "forced": bool(trivial) and bool(model.training_correlations_[0] > 0.99),
+        "remarks": list(dict.fromkeys([*trivial, *remarks])),
+        "measure": None if isinstance(model, KernelCCA) else measure_of(model),
+        "components": components,
+        "top": top,
+        "history": history,
+        "no_history": why_none,
+        "scores": scores,
+        "about": {
+            **{name: text for name, text in about.items() if name in ("x", "y")},
+            **facts_in_words(model),
+            "ridge": f"{model.ridge}",
+            "parameters": " ".join(repr(model).split()),
+            **_time(model),
+            **about,
+        },
+        "command": command,
+        "made": _made(),
+    }
+
+
+def fit_findings(
+    model: BaseCCA,
+    views: Views,
+    tested: HeldOut | None,
+    remarks: list[str],
+    seconds: tuple[float, float],
+    command: str,
+) -> dict[str, Any]:
+    """Findings on a fit just made, with the seconds that it and its held-out check took."""
+    x, y = views.labels
+    about = {"x": x, "y": y, "time": f"{seconds[0]:.2f} s"}
+    if tested is not None:
+        about["held out"] = f"{tested.method}, {seconds[1]:.2f} s"
+    return findings(
+        model,
+        (names_of(model, "x"), names_of(model, "y")),
+        title=f"{x} and {y}",
+        command=command,
+        columns=None if tested is None else {"held out": tested.correlations},
+        remarks=remarks,
+        about=about,
+        scores=scores_of(model, views),
+    )
+
+
+def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
+    """Scores of all rows of a fit, or of as many random ones as a report holds."""
+    rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
+    U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
+    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True}
+
+
+def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict[str, Any]:
+    """What findings say of rows that need not be those of the fit: scores, correlations, and where from."""
+    n = views.n_samples
+    known = None if labels is None else lines_of(labels, "a group or number")
+    if known is not None and len(known) != n:
+        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each")
+    U, V = model.transform(views)
+    found, rows = correlations(U, V), sampled(n, U.shape[1])
+    remarks = overfitted(model, HeldOut(found, ""), "these rows")
+    if n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6):
+        remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
+    return {
+        "columns": {"these rows": found},
+        "remarks": remarks,
+        "about": {
+            "these rows": f"{n} of {views.labels[0]} and {views.labels[1]}, with the weights of the model"
+        },
+        "scores": plain_scores(U[rows], V[rows], rows, n, known),
+    }
+
+
+def plain_scores(
+    U: Array, V: Array, rows: Array, total: int, labels: list[str] | None = None
+) -> dict[str, Any]:
+    """Scores of these of the rows, component by component, and what to colour them by."""
+    found: dict[str, Any] = {
+        "x": [_rounded(u) for u in U.T],
+        "y": [_rounded(v) for v in V.T],
+        "rows": rows.tolist(),
+        "total": total,
+    }
+    if labels is not None:
+        groups = groups_or_numbers(labels)
+        if isinstance(groups, Groups):
+            found["groups"] = [shown(name, 40) for name in groups.names]
+            found["codes"] = groups.codes[rows].tolist()
+        else:
+            found["numbers"] = _rounded(groups[rows])
+    return found
+
+
+def sampled(n: int, k: int, seed: int = 0) -> Array:
+    """Rows to show of n, in order."""
+    size = min(n, ROWS, max(LEAST, NUMBERS // k))
+    if size == n:
+        return np.arange(n)
+    # Without shuffling, what is drawn takes memory, not what it is drawn from.
+    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False, shuffle=False))
+
+
+def _rounded(values: Array) -> list[float | None]:
+    """Four digits: more cannot be seen."""
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
+
+
+def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
+    """The steps of a run by what they are drawn against; or why there are none."""
+    if model.solver_ not in ITERATIVE:
+        return None, f"{model.solver_} is a direct solver: nothing to converge."
+    steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
+    if len(steps) < 2:
+        stream = "_stream" in model.__dict__
+        return None, "Rows came as a stream, whose steps are not kept." if stream else "There was one step."
+    # The last one is always among them.
+    steps = steps[:: -max(1, -(-len(steps) // STEPS))][::-1]
+    known = {name: [step[name] for step in steps] for name in ("iteration", "passes", "seconds", "flops")}
+    known = {name: values for name, values in known.items() if np.all(np.isfinite(values))}
+    return {**known, "tcc": [round(step["tcc"], 6) for step in steps]}, ""
+
+
+def _time(model: BaseCCA) -> dict[str, str]:
+    """How long the fit took; of a stream nobody knows."""
+    return {} if "_stream" in model.__dict__ else {"time": f"{model.history_[-1]['seconds']:.2f} s"}
+
+
+def _warnings_of(model: BaseCCA) -> list[str]:
+    """What a fit warns of its correlations, told again from the model."""
+    # Ranks are not kept. Those of exact kernels are no matter of columns: nothing is said of them.
+    exact = isinstance(model, KernelCCA) and model.approximation is None
+    known: dict[str, Any] = dict.fromkeys(Solution._fields, np.empty(0)) | {
+        "correlations": model.canonical_correlations_,
+        "training_correlations": model.training_correlations_,
+        "x_weights": model.x_weights_,
+        "y_weights": model.y_weights_,
+        "ranks": (1, 1) if exact else (0, 0),
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model._warn(model.n_samples_, *model._widths(), Solution(**known))
+    return [str(w.message) for w in caught]
+
+
+def _made() -> str:
+    when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
+    return (
+        f"{when}, appgrad {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+    )

@@ -1,0 +1,229 @@
+"""Findings as one HTML file, which needs nothing else: tables as they are, pictures drawn by its script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html import escape
+from importlib import resources
+from typing import Any
+
+from .persist import whole_file
+
+# What scores are missing, where rows were not given.
+NO_SCORES = (
+    "Scores need rows: <code>appgrad report model.cca X Y -o report.html</code> shows those of any rows."
+)
+NO_FEATURES = "Components of KernelCCA are functions of all columns at a time: there are no leading features."
+NO_TEST = (
+    "These are correlations of the rows that the fit has seen, which are too high where rows are few. Judge "
+    "by others: <code>appgrad fit --holdout 0.1</code>, or <code>appgrad report model.cca X Y</code> with "
+    "new rows."
+)
+FALLS = " It falls while columns are left out."
+FORCED = "* forced: there are too few rows"
+# Correlations are those of training rows, of a problem with a ridge, or of other rows.
+KINDS = {"training": "training", "estimate": "estimate", "with ridge": "estimate"}
+ROWS = {"training": "the rows of the fit", "held out": "held-out rows"}
+CAPTION = {
+    "correlation": "Leading features: correlations of columns with the scores of their view",
+    "weight": "Columns with the largest weights, in units of the columns",
+}
+
+
+def write_report(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:
+    """Write findings to an HTML file, whole or not at all."""
+    with whole_file(path) as file:
+        # Halves of characters, which no encoding knows, become what a browser shows for them.
+        file.write(page(facts).encode("utf-8", "xmlcharrefreplace"))
+
+
+def page(facts: dict[str, Any]) -> str:
+    """Findings as HTML. Names of columns, files and groups are data: whatever is in them is only shown.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA
+    >>> from appgrad.features import names_of
+    >>> from appgrad.findings import findings
+    >>> from appgrad.report import page
+    >>> model = CCA(2).fit(*load_linnerud(return_X_y=True))
+    >>> names = names_of(model, "x"), names_of(model, "y")
+    >>> html = page(findings(model, names, title="<linnerud>", command="appgrad fit x.npy y.npy"))
+    >>> "0.7956" in html, "&lt;linnerud&gt;" in html, "<linnerud>" in html
+    (True, True, False)
+    """
+    template = resources.files("appgrad").joinpath("report.html").read_text("utf-8")
+    parts = {
+        "title": escape(facts["title"]),
+        "estimator": escape(facts["estimator"]),
+        "lead": _lead(facts),
+        "remarks": _remarks(facts["remarks"]),
+        "correlations": _correlations(facts),
+        "options": _options(facts["correlations"]),
+        "scores": "" if facts["scores"] else f"<p>{NO_SCORES}</p>",
+        "scores_hidden": "" if facts["scores"] else " hidden",
+        "rows": _rows(facts["scores"]),
+        "components": _components(facts),
+        "falls": FALLS if facts["measure"] == "weight" else "",
+        "history_hidden": "" if facts["history"] else " hidden",
+        "no_history": f"<p>{escape(facts['no_history'])}</p>" if facts["no_history"] else "",
+        "about": "".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
+            for name, text in facts["about"].items()
+        ),
+        "command": escape(facts["command"]),
+        "made": escape(facts["made"]),
+        "facts": _json({name: facts[name] for name in ("scores", "history")}),
+        "style_hash": _hash(template, "style"),
+        "script_hash": _hash(template, "script"),
+    }
+    # In one go: a name that looks like a gap of the template is none.
+    return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
+
+
+def _hash(template: str, tag: str) -> str:
+    """What the page's security policy knows its own style or script by: no other is let in."""
+    (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", template, re.DOTALL)
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _lead(facts: dict[str, Any]) -> str:
+    k, (p1, p2) = len(facts["correlations"]["training"]), facts["n_features"]
+    pairs = "one pair of scores" if k == 1 else f"{k} pairs of scores"
+    found = [
+        f"{_number(value, '.3f')} on {escape(ROWS.get(name, name))}"
+        for name, (value, *_) in facts["correlations"].items()
+        if KINDS.get(name) != "estimate" and value is not None
+    ]
+    first = "It has" if k == 1 else "The first has"
+    return (
+        f"{pairs[0].upper() + pairs[1:]} from {facts['rows']:,} rows, {p1:,} columns in the first view (x) "
+        f"and {p2:,} in the second (y). {first} a correlation of {' and '.join(found)}."
+    )
+
+
+def _remarks(remarks: list[str]) -> str:
+    if not remarks:
+        return ""
+    items = "".join(f"<li>{escape(text)}</li>" for text in remarks)
+    return f'<section class="remarks" aria-label="Warnings"><ul>{items}</ul></section>'
+
+
+def _number(value: float | None, form: str) -> str:
+    # A minus sign is as wide as a plus.
+    return "\N{EN DASH}" if value is None else format(value, form).replace("-", "\N{MINUS SIGN}")
+
+
+def _correlations(facts: dict[str, Any]) -> str:
+    """The table of correlations, with bars."""
+    columns: dict[str, list[float | None]] = facts["correlations"]
+    kinds = {name: KINDS.get(name, "other") for name in columns}
+    low = min([0.0, *(value for values in columns.values() for value in values if value is not None)])
+    head = "".join(f'<th scope="col" class="number {kinds[name]}">{escape(name)}</th>' for name in columns)
+    body = []
+    for i, values in enumerate(zip(*columns.values(), strict=True)):
+        cells = []
+        for name, value in zip(columns, values, strict=True):
+            star = "*" if facts["forced"] and name == "training" and (value or 0) > 0.99 else ""
+            cells.append(f'<td class="number">{_number(value, ".4f")}{star}</td>')
+        drawn = [
+            (kinds[name], v) for name, v in zip(columns, values, strict=True) if kinds[name] != "estimate"
+        ]
+        body.append(
+            f'<tr><th scope="row" class="number">{i + 1}</th>{"".join(cells)}'
+            f'<td class="bars">{_bars(drawn, low, 1.0)}</td></tr>'
+        )
+    foot = f"<p>{FORCED}</p>" if facts["forced"] else ""
+    foot += "" if "other" in kinds.values() else f"<p>{NO_TEST}</p>"
+    return (
+        '<table class="correlations"><caption>Correlations of paired scores</caption>'
+        f'<thead><tr><th scope="col" class="number">component</th>{head}<td></td></tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table>{foot}"
+    )
+
+
+def _bars(values: list[tuple[str, float | None]], low: float, high: float) -> str:
+    """Bars from zero, one below the other, on a scale from low to high."""
+    span, height = (high - low) or 1.0, 10 / max(1, len(values))
+    zero = 100 * -low / span
+    parts = []
+    for i, (kind, value) in enumerate(values):
+        if value is not None:
+            end = 100 * (min(max(value, low), high) - low) / span
+            parts.append(
+                f'<rect class="{kind}" x="{min(zero, end):.2f}" y="{i * height:.2f}" '
+                f'width="{abs(end - zero):.2f}" height="{height - 1:.2f}"/>'
+            )
+    axis = f'<line x1="{zero:.2f}" x2="{zero:.2f}" y1="0" y2="10"/>'
+    return (
+        '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        f"{''.join(parts)}{axis}</svg>"
+    )
+
+
+def _options(columns: dict[str, list[float | None]]) -> str:
+    return "".join(
+        f'<option value="{i}">{i + 1} ({_number(value, ".3f")})</option>'
+        for i, value in enumerate(columns["training"])
+    )
+
+
+def _rows(scores: dict[str, Any] | None) -> str:
+    if not scores:
+        return ""
+    shown, total = len(scores["rows"]), scores["total"]
+    some = f"all {total:,}" if shown == total else f"{shown:,} of {total:,}, chosen at random"
+    return f"A point is a row{' of the fit' if scores.get('fitted') else ''} ({some}), counted from 0."
+
+
+def _components(facts: dict[str, Any]) -> str:
+    """The leading features of every component; the script shows one component at a time."""
+    if facts["measure"] is None:
+        return f"<p>{NO_FEATURES}</p>"
+    parts = []
+    for i, component in enumerate(facts["components"]):
+        tables = "".join(_features(component[view], view, facts) for view in "xy")
+        rho = _number(facts["correlations"]["training"][i], ".4f")
+        parts.append(
+            f'<section class="component" id="component-{i}" aria-label="Component {i + 1}">'
+            f'<h3>Component {i + 1} <span class="soft">{rho} in training</span></h3>'
+            f'<div class="pair">{tables}</div></section>'
+        )
+    return f'<p class="soft">{CAPTION[facts["measure"]]}.</p>' + "".join(parts)
+
+
+def _features(items: list[dict[str, Any]], view: str, facts: dict[str, Any]) -> str:
+    measure, p = facts["measure"], facts["n_features"]["xy".index(view)]
+    values = [item[measure] for item in items]
+    reach = 1.0 if measure == "correlation" else max(map(abs, values), default=1.0)
+    low, high = (
+        (-reach if min(values, default=0) < 0 else 0.0),
+        (reach if max(values, default=0) > 0 else 0.0),
+    )
+    rows = "".join(
+        f'<tr><th scope="row"><bdi>{escape(item["feature"])}</bdi></th>'
+        f'<td class="number">{_number(item[measure], "+.3f")}</td>'
+        f'<td class="bars">{_bars([(_side(item[measure]), item[measure])], low, high)}</td></tr>'
+        for item in items
+    )
+    of = f"{len(items)} of {p:,} columns" if len(items) < p else f"all {p} columns"
+    return (
+        f'<table class="features"><caption>View {view}: {of}</caption><thead><tr><th scope="col">feature</th>'
+        f'<th scope="col" class="number">{measure}</th><td></td></tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def _side(value: float) -> str:
+    """Colours of bars: to the right that of training rows, to the left the other one."""
+    return "training" if value > 0 else "other"
