@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_linnerud
 
 import appgrad
 from appgrad import CCA, load, persist
@@ -221,3 +222,14 @@ def test_states_of_another_version_are_refused():
     spec["parts"].pop()
     with pytest.raises(ValueError, match=r"solve.Limits has 4 parts, not 3"):
         unpacked(spec, arrays)
+
+
+def test_a_refitted_model_does_not_claim_the_files_of_another(tmp_path):
+    X, y = load_linnerud(return_X_y=True)
+    model = CCA(2).fit(X, y)
+    model._origin = {"x": "x.npy", "y": "y.npy", "command": "appgrad fit x.npy y.npy"}
+    model.save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca")
+    assert again._origin == model._origin
+    again.fit(X, y).save(tmp_path / "m.cca")
+    assert load(tmp_path / "m.cca")._origin is None

@@ -52,6 +52,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
 
     x_weights_: Array
     y_weights_: Array
+    # Where a model of the command line comes from: its files and the command. A fit in Python has none.
+    _origin: dict[str, str] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to two views of the same rows, or to one `Views` object that holds both.
@@ -112,7 +114,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         self.history_ = history
         resumed = saved if choice.solver in ITERATIVE else None
         self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
-        self._y_1d = one_dimensional
+        self._y_1d, self._origin = one_dimensional, None
         if interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
         return self
@@ -215,6 +217,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             "fitted": fitted,
             "history": self.history_ if fitted else [],
             "y_1d": self._y_1d,
+            # Rows that came later are not of these files.
+            "origin": self._origin if stream is None else None,
             "more": more,
             "feature_names": [
                 None if names is None else [str(name) for name in names] for names in self._names()

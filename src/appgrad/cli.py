@@ -197,6 +197,7 @@ def fit(
                 say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)
                 raise typer.Exit(1) from None
             model.callback = None
+            model._origin = {"x": views.labels[0], "y": views.labels[1], "command": _command()}
             fitted = time.perf_counter() - start
             if output is not None:
                 model.save(output)

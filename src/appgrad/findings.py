@@ -52,6 +52,10 @@ def findings(
     found = correlation_columns(model, None) | ({} if columns is None else columns)
     trivial = _warnings_of(model)
     remarks, about = [] if remarks is None else remarks, {} if about is None else about
+    origin = model._origin
+    if origin is not None:
+        about = {"x": origin["x"], "y": origin["y"]} | about
+        command = "\n".join(dict.fromkeys([origin["command"], command]))
     components = leading_components(model, top, names)
     for item in (item for component in components for view in component.values() for item in view):
         item["feature"] = shown(item["feature"], LENGTH)

@@ -37,6 +37,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
             **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
         )
         fitted, model._y_1d = meta.get("fitted", True), meta["y_1d"]
+        model._origin = _origin(meta.get("origin"))
         for name in FACTS if fitted else COUNTS:
             setattr(model, name, meta["facts"][name])
         model._set_names(*meta["feature_names"])
@@ -51,6 +52,13 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
+
+
+def _origin(found: object) -> dict[str, str] | None:
+    """Files and command of a fit on the command line, as texts; None for others."""
+    if not isinstance(found, dict) or set(found) != {"x", "y", "command"}:
+        return None
+    return {name: str(text) for name, text in found.items()}
 
 
 def _require_whole(model: BaseCCA) -> None:
