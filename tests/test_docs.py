@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_linnerud
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -59,6 +60,10 @@ def small_files(tmp_path):
         np.save(tmp_path / f"{prefix}x.npy", X[:, :24])
         np.savetxt(tmp_path / f"{prefix}y.csv", Y[:, :6], delimiter=",")
     np.save(tmp_path / "y.npy", Y)
+    for name, view in zip(
+        ("exercises", "physiology"), load_linnerud(return_X_y=True, as_frame=True), strict=True
+    ):
+        view.to_csv(tmp_path / f"{name}.csv", index=False)
     for view, language in enumerate(("en", "it")):
         counts = (X if view == 0 else Y)[:, :20] > 0.5
         sp.save_npz(tmp_path / f"X_{language}.npz", sp.csr_array(counts.astype(float)))

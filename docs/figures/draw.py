@@ -1,4 +1,4 @@
-"""Draws the figures of docs/algorithms.md and docs/choosing.md.
+"""Draws the figures of docs/algorithms.md, docs/choosing.md and docs/reports.md.
 
     python docs/figures/draw.py
 
@@ -9,6 +9,7 @@ growth and crossing those of docs/results/benchmarks/growth.json, where benchmar
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -106,9 +107,16 @@ def crossing() -> None:
     figure.savefig(HERE / "crossing.png", dpi=120)
 
 
+def wine() -> None:
+    """The figure of docs/reports.md, by the code that stands there."""
+    (code, *_) = re.findall(r"```python\n(.*?)```", (HERE.parent / "reports.md").read_text(), re.DOTALL)
+    exec(code.replace('"wine.png"', f'"{HERE / "wine.png"}"').replace("print(", "str("), {})
+
+
 if __name__ == "__main__":
     local_rate()
     sampled_gram()
+    wine()
     if RECORD.exists():
         growth()
         crossing()
