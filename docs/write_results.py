@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the records of experiments and benchmarks: no number of it is written by hand.
+"""Writes docs/results.md from the records of experiments and benchmarks: what was measured is not written by hand.
 
 python docs/write_results.py [--records docs/results] [--figures docs/figures] [--page docs/results.md]
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from appgrad.experiments.curves import reached
-from appgrad.experiments.figures import best_retrievals, curves_of, retrieval_name, sets
+from appgrad.experiments.figures import best_retrievals, curves_of, retrieval_name, sets, slug
 from appgrad.experiments.records import Record, read
 from benchmark_tables import BENCHMARKS
 from result_page import Page
@@ -50,7 +50,7 @@ def written(records: Path, figures: Path, where: Path) -> str:
     page.say("# Results")
     page.say(
         "The experiments of Ma, Lu & Foster (2015), section 4, run again, and more. `make experiments` runs them (`make experiments "
-        "QUICK=1` in minutes, with fewer iterations) and writes this page: every number is read from a record, one JSON object for each "
+        "QUICK=1` in minutes, with fewer iterations) and writes this page: every number measured is read from a record, one JSON object for each "
         "point, and figures are drawn from records. log(FLOP) is the natural logarithm, as in the paper."
     )
     if any(header["quick"] for header, _ in found.values()):
@@ -114,9 +114,8 @@ def _proportions(page: Page, name: str, header: Record, records: list[Record]) -
     )
     for one in sets(records):
         own = [r for r in records if r.get("set") == one]
-        slug = one.lower().replace(",", "").replace(" ", "_")
         page.figure(
-            f"{slug}_pcc", f"{one}: PCC against iterations, log(FLOP) and seconds, in and out of sample"
+            f"{slug(one)}_pcc", f"{one}: PCC against iterations, log(FLOP) and seconds, in and out of sample"
         )
         page.say(
             f"**{one}**: log(FLOP) at which PCC in sample is reached; the last columns are the last point of the curve."
@@ -210,7 +209,7 @@ def _totals(page: Page, header: Record, records: list[Record]) -> None:
     )
     for one in sets(records):
         own = [r for r in records if r.get("set") == one]
-        page.figure(f"{one}_tcc", f"{one}: TCC against log(FLOP) and seconds, in and out of sample")
+        page.figure(f"{slug(one)}_tcc", f"{one}: TCC against log(FLOP) and seconds, in and out of sample")
         rows = [(m, points[0][-1]) for m, points in curves_of(own).items()]
         rows += [(r["method"], r) for r in own if r["kind"] == "heuristic"]
         page.say(f"**{one}**, at the end of each run:")

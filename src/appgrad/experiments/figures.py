@@ -35,11 +35,10 @@ def draw(path: Path, folder: Path) -> list[Path]:
 
     for name in sets(records):
         own = [record for record in records if record.get("set") == name]
-        slug = name.lower().replace(",", "").replace(" ", "_")
         if any(record["kind"] == "solution" for record in own):
-            save(f"{slug}_pcc", proportions(own))
+            save(f"{slug(name)}_pcc", proportions(own))
         elif any(record["kind"] == "heuristic" for record in own):
-            save(f"{slug}_tcc", totals(own))
+            save(f"{slug(name)}_tcc", totals(own))
     if any(record["kind"] == "labels" for record in records):
         save("mnist_labels", few_labels(records))
     if any(record["kind"] == "retrieval" for record in records):
@@ -50,6 +49,11 @@ def draw(path: Path, folder: Path) -> list[Path]:
 def sets(records: Iterable[Record]) -> list[str]:
     """The data sets of some records, in order."""
     return list(dict.fromkeys(record["set"] for record in records if "set" in record))
+
+
+def slug(name: str) -> str:
+    """What files of a data set are called."""
+    return name.lower().replace(",", "").replace(" ", "_")
 
 
 def curves_of(records: Iterable[Record]) -> dict[str, list[list[Record]]]:
