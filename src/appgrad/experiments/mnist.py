@@ -94,7 +94,7 @@ def _few_labels(data: Paired, writer: Writer, quick: bool) -> Iterator[str]:
     assert data.labels_test is not None
     sizes, repeats = ((50, 200), 2) if quick else ((50, 100, 200, 500, 1000), 5)
     for name, k, ridge, (train, test) in _features(data, quick):
-        yield f"digits from {name}" + ("" if k is None else f", k = {k}")
+        yield f"digits from {name}" + (f", k = {k}" if k else "") + (f", ridge {ridge:g}" if ridge else "")
         for size in sizes:
             for seed in range(repeats):
                 rows = _balanced(data.labels, size, seed)
