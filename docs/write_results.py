@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
