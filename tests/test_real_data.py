@@ -1,13 +1,16 @@
 """The same on real data: image halves, video features and labels, sparse word counts."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA, correlations, tcc
+from appgrad import CCA, correlations, loaders, tcc
 from appgrad.covariance import Covariance, units
 from appgrad.derived_views import CountedViews
+from appgrad.experiments.records import read
 from appgrad.files import read_table
 from appgrad.linalg import captured
 from appgrad.moments import moments
@@ -15,6 +18,7 @@ from appgrad.views import ArrayViews
 from naive import cca, dense
 
 pytestmark = pytest.mark.realdata
+ROOT = Path(__file__).parents[1]
 
 
 def test_mnist_halves(data_folder):
@@ -187,3 +191,25 @@ def test_sparse_words_converge(data_folder):
         model = CCA(10, solver="appgrad", max_iter=30, tol=0, ridge=1e-5, random_state=0).fit(X, Y)
     U, V = model.transform(X, Y)
     assert correlations(U, V).mean() > 0.6
+
+
+def test_loaders_find_the_data_sets(data_folder):
+    """What downloaded files are checked by holds for the data at hand."""
+    mediamill = loaders.load_mediamill(data_folder)
+    for part, (X, Y) in {"train": mediamill[:2], "test": mediamill[2:4]}.items():
+        assert (len(X), Y.sum()) == loaders.MEDIAMILL[part]
+    assert loaders.load_mnist(data_folder).X_test.shape == (10000, 392)
+    words = loaders.load_ptb(data_folder, "around")
+    assert words.X.shape == words.y.shape == (929585, 10000)
+    # Each row has four words around it.
+    assert words.y.sum() == 4 * 929585
+
+
+def test_recorded_experiments_can_be_had_again(data_folder):
+    """Captured correlation of Mediamill, in and out of sample, by scores and singular values."""
+    _, records = read(ROOT / "docs" / "results" / "mediamill.jsonl")
+    (record,) = [r for r in records if r["kind"] == "solution"]
+    data = loaders.load_mediamill(data_folder)
+    model = CCA(20).fit(data.X, data.y)
+    assert tcc(*model.transform(data.X, data.y)) == pytest.approx(record["tcc_in"], abs=1e-4)
+    assert tcc(*model.transform(data.X_test, data.y_test)) == pytest.approx(record["tcc_out"], abs=1e-4)
