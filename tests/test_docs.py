@@ -24,6 +24,7 @@ OTHER_COMMANDS = (
     "git clone <this repository> && cd appgrad",
     "make demo",
     "make test",
+    ". .venv/bin/activate",
     "pip install .",
     "pip install '.[all]'",
 )

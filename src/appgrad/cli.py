@@ -449,9 +449,10 @@ def experiment(
         raise ValueError(f"{data} is not a folder")
     start = time.perf_counter()
     for part in run(name, data, out_folder, quick):
-        say(f"{time.perf_counter() - start:7.1f} s  {part}")
+        say(f"after {time.perf_counter() - start:5.0f} s: {part}")
     path = out_folder / f"{name}.jsonl"
-    say(f"{time.perf_counter() - start:7.1f} s  records   saved to {path}")
+    say(f"after {time.perf_counter() - start:5.0f} s: done")
+    say(f"records   saved to {path}")
     try:
         from .experiments.figures import draw
     except ImportError:

@@ -124,7 +124,8 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict
     n = views.n_samples
     known = None if labels is None else lines_of(labels, "a group or number")
     if known is not None and len(known) != n:
-        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each")
+        header = "; is the first a header?" if len(known) == n + 1 else ""
+        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
     U, V = model.transform(views)
     found, rows = correlations(U, V), sampled(n, U.shape[1])
     remarks = overfitted(model, HeldOut(found, ""), "these rows")

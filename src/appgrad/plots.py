@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,15 @@ AGAINST = {
 }
 
 
-def scree(training: npt.ArrayLike, held_out: npt.ArrayLike | None = None, ax: Any = None) -> Any:
+def scree(training: npt.ArrayLike | BaseCCA, held_out: npt.ArrayLike | None = None, ax: Any = None) -> Any:
     """Canonical correlations by component, on training rows and, if given, on held-out rows.
 
     Parameters
     ----------
-    training, held_out : array-like of shape (n_components,)
-        Correlations; NaN is left out.
+    training : model, or array-like of shape (n_components,)
+        A fitted model, or its `training_correlations_`.
+    held_out : array-like of shape (n_components,), optional
+        Correlations of other rows; NaN is left out.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -51,8 +54,10 @@ def scree(training: npt.ArrayLike, held_out: npt.ArrayLike | None = None, ax: An
     >>> ax.lines[1].get_ydata()
     array([0.8, 0.1])
     """
+    training = np.asarray(getattr(training, "training_correlations_", training))
+    if training.ndim != 1:
+        raise TypeError(f"scree takes a model or its correlations, got an array of shape {training.shape}")
     ax = _axes(ax)
-    training = np.asarray(training)
     component = np.arange(1, len(training) + 1)
     ax.plot(component, training, "o-", color=BLUE, label="training")
     if held_out is not None:
@@ -100,6 +105,8 @@ def scores(
     'component 1: correlation 0.796'
     """
     U, V = (np.asarray(M)[:, None] if np.ndim(M) == 1 else np.asarray(M) for M in (U, V))
+    if U.ndim != 2 or V.ndim != 2:
+        raise TypeError("scores takes two matrices of scores, as model.transform(X, y) returns them")
     _require_component(component, min(U.shape[1], V.shape[1]))
     u, v = U[:, [component]], V[:, [component]]
     rho = correlations(u, v)[0]
@@ -281,18 +288,41 @@ def biplot(
     radius = float(np.quantile(np.hypot(*points[:, list(components)].T), 0.95)) or 1.0
     angle = np.linspace(0, 2 * np.pi, 200)
     ax.plot(radius * np.cos(angle), radius * np.sin(angle), color=GREY, linewidth=0.8)
+    ends: list[Array] = []
+    texts: list[tuple[str, str]] = []
     for view, colour, names in (("x", BLUE, x_names), ("y", RED, y_names)):
         known, (order, tips) = _names(model, view, names), arrows[view]
-        ends, start = radius * tips, np.zeros(len(tips))
-        ax.quiver(start, start, *ends.T, color=colour, angles="xy", scale_units="xy", scale=1, width=0.004)
-        for j, (right, up) in zip(order, ends, strict=True):
-            side = "left" if right >= 0 else "right"
-            paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
-            style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
-            ax.text(1.04 * right, 1.04 * up, shown(known[j], LENGTH), **style)
+        of, start = radius * tips, np.zeros(len(tips))
+        style = {"color": colour, "angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.004}
+        ax.quiver(start, start, *of.T, label=f"columns of {view}", **style)
+        ends += list(of)
+        texts += [(shown(known[j], LENGTH), colour) for j in order]
+    paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
+    for (text, colour), (right, up), height in zip(texts, ends, _apart(ends, 0.11 * radius), strict=True):
+        side = "left" if right >= 0 else "right"
+        place = (1.04 * right, 1.04 * up), (1.12 * right, height)
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}
+        style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
+        ax.annotate(text, *place, arrowprops=line, **style)
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
     ax.set_aspect("equal", adjustable="datalim")
+    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
     return ax
+
+
+def _apart(ends: Sequence[Array], least: float) -> list[float]:
+    """Heights of names beside the ends of arrows: on one side, no two nearer to each other than this."""
+    heights = [1.04 * float(up) for _, up in ends]
+    for right in (True, False):
+        own = sorted((i for i, end in enumerate(ends) if (end[0] >= 0) == right), key=lambda i: heights[i])
+        middle = sum(heights[i] for i in own)
+        for before, after in pairwise(own):
+            heights[after] = max(heights[after], heights[before] + least)
+        # All together back to where they were on average.
+        shift = (sum(heights[i] for i in own) - middle) / max(1, len(own))
+        for i in own:
+            heights[i] -= shift
+    return heights
 
 
 def _arrows(model: BaseCCA, view: str, components: tuple[int, int], top: int) -> tuple[Array, Array]:
@@ -325,7 +355,7 @@ def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: s
         of = found.codes == code
         ax.scatter(x[of], y[of], color=COLOURS[code], label=shown(name, LENGTH), **style)
     # Beside the points, which leave no corner free for ten names.
-    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2)
+    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _curve(found: Any, against: str) -> tuple[Array, Array]:

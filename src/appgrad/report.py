@@ -205,16 +205,13 @@ def _components(facts: dict[str, Any]) -> str:
 
 def _features(items: list[dict[str, Any]], view: str, facts: dict[str, Any]) -> str:
     measure, p = facts["measure"], facts["n_features"]["xy".index(view)]
-    values = [item[measure] for item in items]
-    reach = 1.0 if measure == "correlation" else max(map(abs, values), default=1.0)
-    low, high = (
-        (-reach if min(values, default=0) < 0 else 0.0),
-        (reach if max(values, default=0) > 0 else 0.0),
-    )
+    # One scale for all components and both views: bars are compared across tables.
+    every = (abs(item[measure]) for found in facts["components"] for side in "xy" for item in found[side])
+    reach = 1.0 if measure == "correlation" else max(every, default=1.0)
     rows = "".join(
         f'<tr><th scope="row"><bdi>{escape(item["feature"])}</bdi></th>'
         f'<td class="number">{_number(item[measure], "+.3f")}</td>'
-        f'<td class="bars">{_bars([(_side(item[measure]), item[measure])], low, high)}</td></tr>'
+        f'<td class="bars">{_bars([(_side(item[measure]), item[measure])], -reach, reach)}</td></tr>'
         for item in items
     )
     of = f"{len(items)} of {p:,} columns" if len(items) < p else f"all {p} columns"

@@ -89,7 +89,8 @@ def proportions(records: list[Record]) -> Figure:
                         label=name,
                         alpha=0.9 if i == 0 else 0.35,
                     )
-            _published(ax, records, side, label)
+            if label != "seconds":
+                _published(ax, records, side, cost)
             if truth["method"] == "exact" and label != "iterations":
                 ax.plot(cost(truth), 100, "*", color="black", markersize=11, label="exact", clip_on=False)
             ax.set(xlabel=label, ylabel=f"PCC {SIDES[side]} (%)" if ax is row[0] else None)
@@ -101,24 +102,17 @@ def proportions(records: list[Record]) -> Figure:
     return figure
 
 
-def _published(ax: Any, records: list[Record], side: str, label: str) -> None:
-    """The authors' points, in iterations and by their own count of operations."""
-    if label == "seconds":
-        return
-    for method, (color, _) in STYLES.items():
+def _published(ax: Any, records: list[Record], side: str, cost: Callable[[Record], float]) -> None:
+    """The authors' points, at what our run of the same method had cost after as many iterations."""
+    for method, seeds in curves_of(records).items():
+        color, _ = STYLES[method]
+        ours = {point["iteration"]: point for point in seeds[0]}
         points = [r for r in records if r["kind"] == "published" and r["method"] == method]
-        x = [p["iteration"] if label == "iterations" else np.log(p["paper_flops"]) for p in points]
+        points = [point for point in points if point["iteration"] in ours]
         if points:
-            name = f"{method}, published"
-            ax.plot(
-                x,
-                [p[f"pcc_{side}"] for p in points],
-                "o",
-                color=color,
-                fillstyle="none",
-                markersize=5,
-                label=name,
-            )
+            x = [cost(ours[point["iteration"]]) for point in points]
+            style = {"color": color, "fillstyle": "none", "markersize": 5, "label": f"{method}, published"}
+            ax.plot(x, [point[f"pcc_{side}"] for point in points], "o", **style)
 
 
 def totals(records: list[Record]) -> Figure:
