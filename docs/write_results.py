@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from appgrad.experiments.bilingual import retrieval_name, weighted_retrievals
 from appgrad.experiments.curves import reached
-from appgrad.experiments.figures import best_retrievals, curves_of, retrieval_name, sets, slug
-from appgrad.experiments.records import Record, read
+from appgrad.experiments.records import Record, curves_of, read, sets, slug
 from benchmark_tables import BENCHMARKS
 from result_page import Page
 
@@ -48,11 +48,14 @@ def written(records: Path, figures: Path, where: Path) -> str:
     """The text of the page."""
     page = Page(records, figures, where)
     found = {path.stem: read(path) for path in sorted(records.glob("*.jsonl"))}
+    if not found:
+        raise SystemExit(f"{records} holds no records (*.jsonl): run `make experiments`")
     page.say("# Results")
     page.say(
         "The experiments of Ma, Lu & Foster (2015), section 4, run again, and more. `make experiments` runs them (`make experiments "
         "QUICK=1` in minutes, with fewer iterations) and writes this page: every number measured is read from a record, one JSON object for each "
-        "point, and figures are drawn from records. log(FLOP) is the natural logarithm, as in the paper."
+        "point, and figures are drawn from records. log(FLOP) is the natural logarithm, as in the paper; it counts iterations, not what comes before the first (means, preconditioner, "
+        "choice of a step). A curve is one run: a stochastic one averages in the second half of its length, and would do so earlier in a shorter run."
     )
     page.say(
         "TCC, total correlation captured, is the sum of the canonical correlations between the scores of the two views, at most 20 for the twenty components asked for throughout; PCC is its share of what the true "
@@ -116,7 +119,7 @@ def _sizes(page: Page, found: dict[str, tuple[Record, list[Record]]]) -> None:
     )
     page.table(heading, rows)
     page.say(
-        "malicious_urls and debian_paths stand for URL Reputation, small and at full scale; entries a row are those that are not zero (dense data: all)."
+        "malicious_urls and debian_paths stand for URL Reputation, small and at full scale; entries a row are those that are not zero (dense data: all). The paper counts Mediamill's labels first."
     )
 
 
@@ -125,9 +128,9 @@ SETTINGS = {
     "mnist": "The authors' setting: pixels / 255, not centred, ridge 0.005, constant step 0.05; minibatches of 50 rows and 200 others for the "
     "normaliser. Circles are the points the authors published with their code, at the cost that our runs had after as many iterations. Three seeds for stochastic methods: pale lines in "
     "the figure, means in the tables.",
-    "mediamill": "Centred, default ridge (1e-10 of the variances), steps chosen by themselves (the paper: by cross-validation), minibatches of 200 rows. Three seeds for stochastic methods.",
-    "ptb": "Indicators of words; ridge 1e-5, the variance of a word that is one of 100,000; steps chosen by themselves. Covariances of 20,000 columns "
-    "and their factors do not fit into memory here: the truth is LOBPCG's, to residuals of 1e-6. Minibatches of 1,000 rows (preconditioned: 5,000); one seed.",
+    "mediamill": "Centred, default ridge (1e-10 of the variances), one constant step, chosen among six by a tenth of the training rows, as in the paper; minibatches of 200 rows. Three seeds for stochastic methods.",
+    "ptb": "Indicators of words; ridge 1e-5, the variance of a word that is one of 100,000; one constant step, chosen by a tenth of the training rows. `exact` "
+    "would take 32 GB here: the truth is LOBPCG's, to residuals of 1e-6. Minibatches of 1,000 rows (preconditioned: 5,000); one seed.",
 }
 
 
@@ -211,7 +214,7 @@ def _claim(page: Page, found: dict[str, tuple[Record, list[Record]]]) -> None:
     page.say("## Does stochastic AppGrad need less?")
     page.say(
         "The paper finds that stochastic AppGrad reaches the same PCC at much less cost than AppGrad on all rows, the more so the larger the data. Operations of "
-        "AppGrad over those of stochastic AppGrad at the same PCC, both to the letter, by our count (2 for each stored entry and column) and by the formulas of "
+        "AppGrad over those of stochastic AppGrad at the same PCC, both to the letter, by our count (6 for each stored entry and column, and the algebra of thin matrices, 6 p k (k + 1) + 40 k³: [algorithms](algorithms.md#what-is-counted)) and by the formulas of "
         "the authors' figures, which count every entry of a row, zero or not:"
     )
     rows = [
@@ -246,7 +249,7 @@ def _totals(page: Page, header: Record, records: list[Record]) -> None:
     page.say("## URL Reputation: total correlation captured")
     page.made(header, page.records / "url.jsonl")
     page.say(
-        "Twenty components, of at most 20 in total; five more columns for stochastic AppGrad, as in the paper; ridge 1e-5; a tenth of the rows held out. Heuristics are dashed lines, "
+        "Twenty components, of at most 20 in total; five more columns for stochastic AppGrad, as in the paper; ridge 1e-5; a tenth of the rows held out. *stochastic AppGrad* has no preconditioner, and steps that it chooses by itself, as the preconditioned one. Heuristics are dashed lines, "
         "their costs marks. The original data are read by `appgrad experiment url --data` as well, where there are any."
     )
     for one in sets(records):
@@ -276,11 +279,11 @@ def _retrieval(page: Page, header: Record, records: list[Record]) -> None:
     (size,) = [r for r in records if r["kind"] == "sizes"]
     page.say(
         f"Word counts of English and Italian descriptions of software packages: the models see the first {size['n']:,} rows, and each of {size['n_test']:,} later ones is looked for "
-        "among all of these by the cosine of its scores (scores as they are or times their correlations, whichever finds more; of heuristics, the best of the ridges). Both choices, and that of the best row, are made on the same candidates; the smallest ridge tried is the best. Descriptions resemble each other, also across the "
+        "among all of these by the cosine of its scores times their correlations. The smallest ridge tried is the best. Descriptions resemble each other, also across the "
         "split, and share names. Percent found first, and among the first ten:"
     )
     page.figure("bilingual_retrieval", "Translations found, by method and number of components")
-    best = best_retrievals(records)
+    best = weighted_retrievals(records)
     widths = sorted({r["k"] for r in best})
     rows = []
     for name in dict.fromkeys(map(retrieval_name, best)):
@@ -355,7 +358,7 @@ def _shortfalls(page: Page, found: dict[str, tuple[Record, list[Record]]]) -> No
         last = curves_of(own)["stochastic AppGrad"][0][-1]
         rival = max((r for r in own if r["kind"] == "heuristic"), key=lambda r: r["tcc_in"])
         said.append(
-            f"- {one}: the paper finds far more correlation by stochastic AppGrad than by any heuristic. To the letter it captures {last['tcc_in']:.2f} (held out {last['tcc_out']:.2f}) at a log(FLOP) of "
+            f"- {one}: the paper finds far more correlation by stochastic AppGrad than by any heuristic. Without a preconditioner it captures {last['tcc_in']:.2f} (held out {last['tcc_out']:.2f}) at a log(FLOP) of "
             f"{np.log(last['flops']):.1f}, where {rival['method']}, captures {rival['tcc_in']:.2f} ({rival['tcc_out']:.2f}) at {np.log(rival['flops']):.1f} (35 in the paper). It is ahead of the other heuristics."
         )
     said.append(
@@ -369,7 +372,9 @@ def _shortfalls(page: Page, found: dict[str, tuple[Record, list[Record]]]) -> No
 
 def _benchmarks(page: Page, folder: Path) -> None:
     page.say("## Benchmarks")
-    page.say("Each a ratio or a count within one run where it can be; `make bench` runs them all.")
+    page.say(
+        "Each a ratio or a count within one run where it can be; `make bench` runs them all. Dates and versions of records that had none are those of the commits that brought them."
+    )
     for title, name, tell in BENCHMARKS:
         if (folder / f"{name}.json").exists():
             record = json.loads((folder / f"{name}.json").read_text())

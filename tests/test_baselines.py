@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import naive
-from appgrad.baselines import dw_cca, nw_cca, pca_cca
+from appgrad.baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
 from appgrad.solve import Problem
 from appgrad.views import ArrayViews
 from helpers import BACKENDS, sparse_counts
@@ -93,3 +93,27 @@ def test_sparse_counts_agree_with_dense_ones(rng):
         dense = solve(ArrayViews(X, Y), Problem(2), np.random.default_rng(0)).correlations
         sparse = solve(ArrayViews(sp.csr_array(X), sp.csr_array(Y)), Problem(2), np.random.default_rng(0))
         np.testing.assert_allclose(sparse.correlations, dense, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_singular_values_that_hardly_decay(seed):
+    """Two hundred correlations from 0.9 to 0.3: two rounds of powers do not find the leading ones."""
+    rng, rho = np.random.default_rng(seed), np.linspace(0.9, 0.3, 200)
+    X = rng.standard_normal((3000, 200))
+    Y = rho * X + np.sqrt(1 - rho**2) * rng.standard_normal((3000, 200))
+    found = dw_cca(ArrayViews(X, Y), Problem(10), rng)
+    dx, dy = 1 / X.std(axis=0), 1 / Y.std(axis=0)
+    P, _, Qt = np.linalg.svd(naive.covariances(X * dx, Y * dy)[1])
+    best = captured_by(X, Y, dx[:, None] * P[:, :10], dy[:, None] * Qt[:10].T)
+    assert found.correlations.sum() > 0.99 * best
+
+
+def test_what_heuristics_cost():
+    """By hand: 30 rows of 5 + 4 full columns, one component."""
+    rng = np.random.default_rng(0)
+    views = ArrayViews(rng.standard_normal((30, 5)), rng.standard_normal((30, 4)))
+    products, factors = 6 * 30 * 9 * 11, 4 * 9 * 11**2
+    assert heuristic_flops(views, 1, rounds=3) == 3 * (products + factors)
+    squares, factors = 4 * 30 * 9 * 12, 4 * 9 * 12**2
+    rest = 6 * 30 * 9 * 2 + 4 * 9 * 12 * 2 + 3 * 9 * 4 + 40 * 8
+    assert heuristic_flops(views, 1, rounds=4, m=2) == 4 * (squares + factors) + rest

@@ -106,14 +106,14 @@ def test_points_say_what_was_captured(tmp_path):
     judge = Judge("planted", data, 3)
     with writing(tmp_path / "r.jsonl") as writer:
         add_curve(writer, judge, Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, [1, 2, 15]), 0, {})
-    _, points = read(tmp_path / "r.jsonl")
+    _, (curve, *points) = read(tmp_path / "r.jsonl")
+    assert curve["params"] == {"solver": "lobpcg", "tol": 0}
     assert [point["iteration"] for point in points] == [1, 2, 15]
     assert points[0]["flops"] < points[1]["flops"]
     exact = CCA(3).fit(data.X, data.y)
     assert points[-1]["tcc_in"] == pytest.approx(exact.canonical_correlations_.sum(), abs=1e-4)
     outside = tcc(*exact.transform(data.X_test, data.y_test))
     assert points[-1]["tcc_out"] == pytest.approx(outside, abs=1e-4)
-    # Looking at a point is no part of the method.
     assert points[0]["tcc_in"] < points[-1]["tcc_in"]
 
 

@@ -94,7 +94,8 @@ def url_folder(tmp_path):
 
 def test_url_reputation_with_its_own_feature_types(url_folder):
     assert is_url_reputation(url_folder)
-    data = load_url_reputation(url_folder)
+    with pytest.warns(UserWarning, match="names no types: the 2 columns it lists"):
+        data = load_url_reputation(url_folder)
     # Five rows: two train. Columns that no training row has are left out: 5 stays, 2 and 4 as well.
     np.testing.assert_array_equal(data.X.toarray(), [[0.5, 0.25], [0, 0]])
     np.testing.assert_array_equal(data.y.toarray(), [[1, 0, 0], [1, 1, 1]])
@@ -121,7 +122,8 @@ def test_url_reputation_keeps_the_frequent_columns(url_folder):
     data = load_url_reputation(url_folder, host=[2, 4], lexical=[1, 3, 5], n_features=1)
     assert data.y.shape == (2, 1)
     assert data.y.toarray().ravel().tolist() == [1, 1]
-    assert load_url_reputation(url_folder, n_samples=4).X_test.shape[0] == 2
+    lists = {"host": [2, 4], "lexical": [1, 3, 5]}
+    assert load_url_reputation(url_folder, **lists, n_samples=4).X_test.shape[0] == 2
 
 
 def test_url_reputation_says_what_is_wrong(url_folder, tmp_path):
@@ -176,3 +178,22 @@ def test_offline_it_says_what_to_do(tmp_path, monkeypatch):
         OSError, match=r"could not be downloaded .*: download http://127\.0\.0\.1:9/mnist\.npz"
     ):
         load_mnist()
+
+
+def test_damaged_files_are_called_so(tmp_path):
+    np.savez(tmp_path / "mnist.npz", x_train=np.zeros((9, 28, 28)))
+    whole = (tmp_path / "mnist.npz").read_bytes()
+    (tmp_path / "mnist.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="the files of MNIST are damaged"):
+        load_mnist(tmp_path)
+    np.savez(tmp_path / "mnist.npz", x_test=np.zeros((1, 28, 28)))
+    with pytest.raises(ValueError, match=r"the files of MNIST are damaged .*x_train"):
+        load_mnist(tmp_path)
+
+
+def test_views_that_are_not_pairs(tmp_path):
+    (tmp_path / "debian_paths").mkdir()
+    for name, rows in (("X_dir", 3), ("X_file", 4)):
+        sp.save_npz(tmp_path / "debian_paths" / f"{name}.npz", sp.csr_array(np.eye(rows)))
+    with pytest.raises(ValueError, match="debian_paths: 3 rows in one view, 4 in the other"):
+        load_sparse("debian_paths", tmp_path)

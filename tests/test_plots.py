@@ -97,7 +97,7 @@ def test_many_groups_are_ten_and_many_numbers_a_scale(model, data):
         ax = plots.scores(U, V, labels=numbers)
         np.testing.assert_array_equal(ax.collections[0].get_array(), np.arange(300))
     ax = drawn(plots.scores(U, V, labels=[np.inf, *range(299)]))
-    np.testing.assert_array_equal(ax.collections[0].get_array(), [np.nan, *range(299)])
+    np.testing.assert_array_equal(ax.collections[1].get_array(), np.arange(299))
 
 
 def test_loadings_are_correlations(model, data):
@@ -178,11 +178,40 @@ def test_biplot(model, data):
     np.testing.assert_allclose(np.column_stack([arrows.U, arrows.V]), radius * tips[order])
     assert [text.get_text() for text in ax.texts][:2] == [f"x{j}" for j in order]
     both = plots.biplot(model, X, Y, labels=U[:, 0] > 0)
-    assert len(both.get_legend().get_texts()) == 2
+    legend = [text.get_text() for text in both.get_legend().get_texts()]
+    assert legend == ["False", "True", "columns of x", "columns of y"]
     points = np.vstack([found.get_offsets() for found in both.collections[:2]])
     np.testing.assert_allclose(np.sort(points[:, 0]), np.sort((U + V)[:, 0] / 2))
     with pytest.raises(ValueError, match="components 0 to 2, got 3"):
         plots.biplot(model, X, components=(0, 3))
+
+
+def test_names_of_arrows_keep_apart(rng):
+    """Ten columns that are nearly the same: their arrows coincide, their names do not."""
+    X = rng.standard_normal((200, 1)) + 0.01 * rng.standard_normal((200, 5))
+    model = CCA(2, ridge=0.1).fit(X, X + 0.01 * rng.standard_normal((200, 5)))
+    ax = plots.biplot(model, X)
+    heights = np.sort([text.get_position()[1] for text in ax.texts])
+    radius = np.hypot(*ax.lines[0].get_xydata()[0])
+    assert len(heights) == 10
+    assert np.diff(heights).min() > 0.1 * radius
+
+
+def test_a_model_or_its_correlations(model):
+    np.testing.assert_array_equal(plots.scree(model).lines[0].get_ydata(), model.training_correlations_)
+    with pytest.raises(TypeError, match=r"got an array of shape \(2, 2\)"):
+        plots.scree([[0.9, 0.5], [0.8, 0.4]])
+    with pytest.raises(TypeError, match="two matrices of scores"):
+        plots.scores(model, model)
+
+
+def test_rows_without_a_number_are_grey(rng):
+    U = rng.standard_normal((30, 1))
+    labels = np.arange(30.0)
+    labels[3] = np.nan
+    grey, known = plots.scores(U, U, labels=labels).collections[:2]
+    assert len(grey.get_offsets()) == 1
+    assert len(known.get_offsets()) == 29
 
 
 def test_kernels_have_no_features(data):

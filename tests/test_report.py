@@ -86,8 +86,8 @@ def test_what_a_report_says(data):
     captions = [caption for caption in text["caption"] if "View" in caption]
     assert captions == ["View x: all 6 columns", "View y: all 6 columns"] * 3
     facts = Page(html).facts
-    np.testing.assert_allclose(facts["scores"]["x"], model.transform(data[0]).T, rtol=1e-3)
-    np.testing.assert_allclose(facts["scores"]["y"], model.transform(*data)[1].T, rtol=1e-3)
+    np.testing.assert_allclose(facts["scores"]["x"], model.transform(data[0]).T, atol=1e-3)
+    np.testing.assert_allclose(facts["scores"]["y"], model.transform(*data)[1].T, atol=1e-3)
     assert facts["scores"]["rows"] == list(range(300))
     assert facts["history"] is None
 
@@ -171,8 +171,8 @@ def test_scores_of_a_sample_are_those_of_its_rows(rng):
     X, Y = rng.standard_normal((2500, 3)), rng.standard_normal((2500, 3))
     model = CCA(1).fit(X, Y)
     found = scores_of(model, as_views(X, Y))
-    np.testing.assert_allclose(found["x"][0], model.transform(X)[found["rows"], 0], rtol=1e-3)
-    np.testing.assert_allclose(found["y"][0], model.transform(X, Y)[1][found["rows"], 0], rtol=1e-3)
+    np.testing.assert_allclose(found["x"][0], model.transform(X)[found["rows"], 0], atol=1e-3)
+    np.testing.assert_allclose(found["y"][0], model.transform(X, Y)[1][found["rows"], 0], atol=1e-3)
     again = rows_shown(model, as_views(X, Y))["scores"]
     assert (again["rows"], again["y"]) == (found["rows"], found["y"])
 

@@ -210,9 +210,14 @@ def fit(
         messages += overfitted(model, tested)
         if checkpoint is not None and model.solver_ not in ITERATIVE:
             messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
+        # What was computed is shown, whatever becomes of the report.
+        lost = None
         if report is not None:
-            facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
-            write_report(report, facts)
+            try:
+                facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
+                write_report(report, facts)
+            except (OSError, KeyboardInterrupt) as error:
+                lost = f"no report: {error or 'interrupted'}"
     if as_json:
         print_json(
             {
@@ -224,17 +229,26 @@ def fit(
                 "warnings": messages,
                 "resumed_from_iteration": model.resumed_from_iteration_,
                 "model": None if output is None else str(output),
-                "report": None if report is None else str(report),
+                "report": None if report is None or lost else str(report),
             }
         )
+        _require_report(lost)
         return
     trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
     print_model(model, fitted, tested, spent - fitted, trivial)
     for message in messages:
         say(f"warning: {message}", err, "yellow")
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+    _require_report(lost)
     if report is not None:
         say(f"report    written to {report}")
+
+
+def _require_report(lost: str | None) -> None:
+    """End with an error where the report could not be written."""
+    if lost is not None:
+        say(f"error: {lost}", err)
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -398,7 +412,7 @@ def report(
     x_names: Names = None,
     y_names: Names = None,
     labels: Annotated[Path | None, typer.Option(help="Text file with a group or number a row.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="Features to show for each component.")] = 10,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Features to show for each component.")] = 10,
 ) -> None:
     """Write an HTML page that shows a model: correlations, leading features, convergence.
 
@@ -448,9 +462,13 @@ def experiment(
     if data is not None and not data.is_dir():
         raise ValueError(f"{data} is not a folder")
     start = time.perf_counter()
-    for part in run(name, data, out_folder, quick):
-        say(f"after {time.perf_counter() - start:5.0f} s: {part}")
     path = out_folder / f"{name}.jsonl"
+    try:
+        for part in run(name, data, out_folder, quick):
+            say(f"after {time.perf_counter() - start:5.0f} s: {part}")
+    except KeyboardInterrupt:
+        say(f"error: interrupted; the records so far are in {path}.part", err)
+        raise typer.Exit(1) from None
     say(f"after {time.perf_counter() - start:5.0f} s: done")
     say(f"records   saved to {path}")
     try:

@@ -30,7 +30,7 @@ def lines_of(file: Path, expected: str) -> list[str]:
     """The lines of a text file, which may be gzipped; `expected` is what should be in each."""
     try:
         with open_text(str(file)) as lines:
-            return lines.read().rstrip("\n").split("\n")
+            return lines.read().removesuffix("\n").split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not UTF-8 text: expected {expected} a line") from None
 

@@ -55,7 +55,8 @@ def findings(
     origin = model._origin
     if origin is not None:
         about = {"x": origin["x"], "y": origin["y"]} | about
-        command = "\n".join(dict.fromkeys([origin["command"], command]))
+        made = " ".join(origin["command"].split())
+        command = command if made == command else f"{made}  # says the model file\n{command}"
     components = leading_components(model, top, names)
     for item in (item for component in components for view in component.values() for item in view):
         item["feature"] = shown(item["feature"], LENGTH)
@@ -116,7 +117,8 @@ def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
     """Scores of all rows of a fit, or of as many random ones as a report holds."""
     rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
     U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
-    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True}
+    rho = json_list(model.training_correlations_)
+    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True, "correlations": rho}
 
 
 def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict
         "about": {
             "these rows": f"{n} of {views.labels[0]} and {views.labels[1]}, with the weights of the model"
         },
-        "scores": plain_scores(U[rows], V[rows], rows, n, known),
+        "scores": plain_scores(U[rows], V[rows], rows, n, known) | {"correlations": json_list(found)},
     }
 
 
@@ -146,8 +148,8 @@ def plain_scores(
 ) -> dict[str, Any]:
     """Scores of these of the rows, component by component, and what to colour them by."""
     found: dict[str, Any] = {
-        "x": [_rounded(u) for u in U.T],
-        "y": [_rounded(v) for v in V.T],
+        "x": [_steps_of(u) for u in U.T],
+        "y": [_steps_of(v) for v in V.T],
         "rows": rows.tolist(),
         "total": total,
     }
@@ -170,6 +172,13 @@ def sampled(n: int, k: int, seed: int = 0) -> Array:
     return np.sort(np.random.default_rng(seed).choice(n, size, replace=False, shuffle=False))
 
 
+def _steps_of(values: Array) -> list[float]:
+    """In steps of a thousandth of their spread or less: finer ones cannot be seen."""
+    spread = float(np.std(values)) or 1.0
+    digits = 3 - int(np.floor(np.log10(spread))) if np.isfinite(spread) else 0
+    return [round(float(value), digits) for value in values]
+
+
 def _rounded(values: Array) -> list[float | None]:
     """Four digits: more cannot be seen."""
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
@@ -187,6 +196,9 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
     steps = steps[:: -max(1, -(-len(steps) // STEPS))][::-1]
     known = {name: [step[name] for step in steps] for name in ("iteration", "passes", "seconds", "flops")}
     known = {name: values for name, values in known.items() if np.all(np.isfinite(values))}
+    if min(known.get("flops", [1])) <= 0:
+        # They are drawn on a logarithmic axis.
+        known.pop("flops")
     return {**known, "tcc": [round(step["tcc"], 6) for step in steps]}, ""
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from tarfile import TarError
+from typing import Any, NamedTuple, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +19,11 @@ from .text_files import open_text
 from .views import Array
 
 Folder = str | os.PathLike[str] | None
-# Official sources. Keras and torchtext publish these checksums; the other two publish none, so what is read
-# from their files is checked instead (MEDIAMILL).
+Loader = TypeVar("Loader", bound=Callable[..., Any])
+# What numpy, zipfile, bz2 and tarfile raise on files that are not what they should be, or lack an array.
+DAMAGE = (BadZipFile, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, TarError)
+# Official sources. Keras and torchtext publish these checksums. LIBSVM publishes none: rows and labels of
+# Mediamill are counted instead (MEDIAMILL). Nor does UCSD: what comes from there is not checked.
 SOURCES = {
     "mnist.npz": (
         "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
@@ -62,12 +68,30 @@ class Paired(NamedTuple):
     labels_test: Array | None = None
 
 
+def named(name: str) -> Callable[[Loader], Loader]:
+    """A loader whose errors on files that are cut, altered or of another kind name the data set."""
+
+    def wrapped(load: Loader) -> Loader:
+        @wraps(load)
+        def loaded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return load(*args, **kwargs)
+            except DAMAGE as error:
+                raise ValueError(f"the files of {name} are damaged or of another kind ({error!r})") from error
+
+        return loaded  # type: ignore[return-value]
+
+    return wrapped
+
+
+@named("MNIST")
 def load_mnist(folder: Folder = None) -> Paired:
     """Left and right halves of 60,000 + 10,000 handwritten digits, 392 pixels each, in [0, 1].
 
     `folder` holds mnist.npz, or a folder mnist with it; without one it is downloaded and checked.
     """
-    with np.load(_file("mnist.npz", folder, "mnist")) as archive:
+    # numpy leaves a file open that it cannot read.
+    with _file("mnist.npz", folder, "mnist").open("rb") as file, np.load(file) as archive:
         arrays = {name.lower(): archive[name] for name in archive.files}
     (X, y), (X_test, y_test) = (_halves(arrays[name]) for name in ("x_train", "x_test"))
     return Paired(X, y, X_test, y_test, arrays["y_train"], arrays["y_test"])
@@ -78,10 +102,11 @@ def _halves(images: Array) -> tuple[Array, Array]:
     return left, right
 
 
+@named("Mediamill")
 def load_mediamill(folder: Folder = None) -> Paired:
     """120 features of 30,993 + 12,914 video frames, and their 101 labels."""
     if folder is not None and (Path(folder) / "mediamill" / "mediamill.npz").exists():
-        with np.load(Path(folder) / "mediamill" / "mediamill.npz") as archive:
+        with (Path(folder) / "mediamill" / "mediamill.npz").open("rb") as file, np.load(file) as archive:
             names = ("X_train", "Y_train", "X_test", "Y_test")
             return Paired(*(archive[name].astype(np.float64) for name in names))
     found: list[Array] = []
@@ -100,6 +125,7 @@ def load_mediamill(folder: Folder = None) -> Paired:
     return Paired(*found)
 
 
+@named("the Penn Tree Bank")
 def load_ptb(folder: Folder = None, context: str = "next") -> Paired:
     """Words of the Penn Tree Bank and their context, as indicators of 10,000 types.
 
@@ -109,7 +135,7 @@ def load_ptb(folder: Folder = None, context: str = "next") -> Paired:
     if context not in ("next", "around"):
         raise ValueError(f"context is {context!r}: expected 'next' or 'around'")
     if folder is not None and (Path(folder) / "ptb" / "ptb_ids.npz").exists():
-        with np.load(Path(folder) / "ptb" / "ptb_ids.npz") as archive:
+        with (Path(folder) / "ptb" / "ptb_ids.npz").open("rb") as file, np.load(file) as archive:
             texts = [archive["train"], archive["test"]]
     else:
         texts = _numbered(*(_words(_file(f"ptb.{part}.txt", folder, "ptb")) for part in ("train", "test")))
@@ -118,16 +144,24 @@ def load_ptb(folder: Folder = None, context: str = "next") -> Paired:
     return Paired(X, y, X_test, y_test)
 
 
+@named("sparse views")
 def load_sparse(name: str, folder: Folder, test: float = 0.1, seed: int = 0) -> Paired:
     """One of the sparse pairs of views (SPARSE) with a share of rows, drawn at random, for testing."""
     if folder is None:
         raise ValueError(f"{name} cannot be downloaded: give the folder that holds {name}/{SPARSE[name][0]}")
     paths = [within(folder, file, name) for file in SPARSE[name]]
     X, y = (sp.csr_array(sp.load_npz(path)) for path in paths)
+    require_paired(X, y, name)
     order = np.random.default_rng(seed).permutation(X.shape[0])
     size = round(test * len(order))
     rows, others = np.sort(order[size:]), np.sort(order[:size])
     return Paired(X[rows], y[rows], X[others], y[others])
+
+
+def require_paired(X: Any, y: Any, name: str) -> None:
+    """Raise unless both views have as many rows."""
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(f"{name}: {X.shape[0]} rows in one view, {y.shape[0]} in the other: expected pairs")
 
 
 def _in_context(ids: Array, context: str, p: int) -> tuple[Any, Any]:
@@ -178,7 +212,8 @@ def within(folder: str | os.PathLike[str], file: str, place: str) -> Path:
 def downloaded(file: str) -> Path:
     """The file from its official source, kept in the user's cache, checked where a checksum is published."""
     url, checksum = SOURCES[file]
-    by_hand = f"download {url} elsewhere and give the folder it is in (--data on the command line)"
+    unpack = ", unpack it" if file.endswith(".tar.gz") else ""
+    by_hand = f"download {url} elsewhere{unpack} and give the folder it is in (--data on the command line)"
     try:
         import pooch
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
         model._set_names(*meta["feature_names"])
         model._unpack_facts(meta.get("more"), arrays)
         if fitted:
-            model.history_ = meta["history"]
+            model.history_ = _history(meta["history"])
             for name in model._arrays:
                 setattr(model, name, arrays[name])
             _require_whole(model)
@@ -52,6 +53,17 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
+
+
+def _history(found: Any) -> list[dict[str, Any]]:
+    """The steps of a fit; TypeError unless each says in numbers where it stood."""
+    numbers = ("iteration", "passes", "seconds", "flops", "tcc")
+    if not isinstance(found, list) or not found:
+        raise TypeError("there is no history")
+    for step in found:
+        if not all(isinstance(step[name], int | float) for name in numbers):
+            raise TypeError("its history is not of numbers")
+    return found
 
 
 def _origin(found: object) -> dict[str, str] | None:

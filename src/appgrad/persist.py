@@ -56,6 +56,8 @@ def require_writable(target: Path) -> None:
     """Raise when a file of this name cannot be written, before anything long is computed."""
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder")
+    if target.is_symlink() and not target.resolve().parent.is_dir():
+        raise FileNotFoundError(f"{target} is a link into {target.resolve().parent}: no such folder")
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():

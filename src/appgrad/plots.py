@@ -349,7 +349,10 @@ def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: s
         )
     found = groups_or_numbers(labels)
     if not isinstance(found, Groups):
-        ax.figure.colorbar(ax.scatter(x, y, c=found, cmap="viridis", **style), ax=ax)
+        known = np.isfinite(found)
+        if not known.all():
+            ax.scatter(x[~known], y[~known], color=GREY, **style)
+        ax.figure.colorbar(ax.scatter(x[known], y[known], c=found[known], cmap="viridis", **style), ax=ax)
         return
     for code, name in enumerate(found.names):
         of = found.codes == code
@@ -376,7 +379,7 @@ def _names(model: BaseCCA, view: str, names: Sequence[str] | None) -> list[str]:
 
 
 def _require_component(component: int, k: int) -> None:
-    if not 0 <= component < k:
+    if component != int(component) or not 0 <= component < k:
         raise ValueError(f"there are components 0 to {k - 1}, got {component}")
 
 

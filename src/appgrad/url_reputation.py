@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from .loaders import SOURCES, Folder, Paired, downloaded
+from .loaders import SOURCES, Folder, Paired, downloaded, named
 from .views import Array
 
 # Indices in the files begin with 1.
 URL_FEATURES = 3_231_962
 
 
+@named("URL Reputation")
 def load_url_reputation(
     folder: Folder = None,
     host: Sequence[int] | None = None,
@@ -37,11 +39,15 @@ def load_url_reputation(
     days = _days(folder)
     matrices, total = [], 0
     for day in days:
-        matrices.append(load_svmlight_file(str(day), n_features=URL_FEATURES, zero_based=True)[0])
+        matrices.append(
+            load_svmlight_file(str(day), n_features=URL_FEATURES, zero_based=True, dtype=np.float32)[0][
+                : n_samples - total
+            ]
+        )
         total += matrices[-1].shape[0]
         if total >= n_samples:
             break
-    rows = sp.csr_array(sp.vstack(matrices, format="csr"))[:n_samples]
+    rows = sp.csr_array(sp.vstack(matrices, format="csr"))
     del matrices
     if rows.shape[0] < 2:
         raise ValueError(f"{days[0].parent} holds {rows.shape[0]} rows: expected at least two")
@@ -81,6 +87,12 @@ def _url_columns(
             host, lexical = (_indices(folder / f"{name}.txt")[0] for name in ("host", "lexical"))
         elif (folder / "FeatureTypes").exists():
             host, lexical = _typed(folder / "FeatureTypes")
+            if lexical is None:
+                warnings.warn(
+                    f"{folder / 'FeatureTypes'} names no types: the {len(host)} columns it lists, which are "
+                    "real-valued in the archive, are one view, and all others the other",
+                    stacklevel=4,
+                )
     if host is None and lexical is None:
         raise ValueError(
             f"{folder} does not say which columns are host-based: give host and lexical, lists of column "
@@ -138,7 +150,10 @@ def _most_frequent(rows: Any, chosen: Array, training: int, size: int) -> Any:
     found = rows[:, chosen]
     counts = np.bincount(found[:training].indices, minlength=len(chosen))
     keep = np.sort(np.argsort(-counts, kind="stable")[:size])
-    return sp.csr_array(found[:, keep[counts[keep] > 0]])
+    keep = keep[counts[keep] > 0]
+    if not len(keep):
+        raise ValueError(f"no training row has any of the {len(chosen)} columns of one view")
+    return sp.csr_array(found[:, keep])
 
 
 def _unpacked(archive: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,4 +30,6 @@ def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str
         shlex.join(["appgrad", "experiment", name]) + given + " --out DIR" + (" --quick" if quick else "")
     )
     with writing(out / f"{name}.jsonl", experiment=name, command=command, quick=quick) as writer:
+        start = time.perf_counter()
         yield from EXPERIMENTS[name](data, writer, quick)
+        writer.add(kind="end", seconds=time.perf_counter() - start)

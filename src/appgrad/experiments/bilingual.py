@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ..estimators import CCA
-from ..loaders import SPARSE, Folder, Paired, within
-from ..views import Array
-from .records import Writer
+from ..loaders import SPARSE, Folder, Paired, require_paired, within
+from ..views import Array, ArrayViews
+from .curves import add_sizes
+from .records import Record, Writer
 from .url import heuristic_solution
 
 TRAIN, CANDIDATES = 100_000, 5_000
@@ -24,10 +25,9 @@ TRAIN, CANDIDATES = 100_000, 5_000
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
     """Write all records; says what it is about to do."""
     data = load(folder)
-    sizes = {"n": TRAIN, "n_test": CANDIDATES, "p1": data.X.shape[1], "p2": data.y.shape[1]}
-    writer.add(kind="sizes", set="bilingual_en_it", **sizes)
+    add_sizes(writer, "bilingual_en_it", data)
     for k in (50,) if quick else (50, 100, 200):
-        for ridge in (1e-2,) if quick else (1e-4, 1e-3, 1e-2):
+        for ridge in (1e-2,) if quick else (1e-5, 1e-4, 1e-3, 1e-2):
             yield f"CCA, k = {k}, ridge {ridge:g}"
             _add(writer, partial(_cca, data, k, ridge), method="CCA", k=k, ridge=ridge)
             for name, m in (("NW-CCA", None), ("DW-CCA", None), ("PCA-CCA", 100 if quick else 600)):
@@ -47,6 +47,9 @@ def load(folder: Folder) -> Paired:
     X, y = (
         sp.csr_array(sp.load_npz(within(folder, f, "bilingual_en_it"))) for f in SPARSE["bilingual_en_it"]
     )
+    require_paired(X, y, "bilingual_en_it")
+    if X.shape[0] <= TRAIN:
+        raise ValueError(f"bilingual_en_it has {X.shape[0]} rows: expected more than the {TRAIN} of the fit")
     rest = np.arange(TRAIN, X.shape[0])
     for view in (X, y):
         keys = [
@@ -75,7 +78,7 @@ def _cca(data: Paired, k: int, ridge: float) -> Scores:
 
 
 def _heuristic(data: Paired, name: str, m: int | None, k: int, ridge: float) -> Scores:
-    found = heuristic_solution(data, name, m, k, ridge)
+    found = heuristic_solution(ArrayViews(data.X, data.y), name, m, k, ridge)
     U = data.X_test @ found.x_weights - found.mean_x @ found.x_weights
     V = data.y_test @ found.y_weights - found.mean_y @ found.y_weights
     return Scores(U, V, found.correlations)
@@ -97,3 +100,15 @@ def translation_ranks(U: Array, V: Array) -> Array:
     U, V = (Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-300) for Z in (U, V))
     S = U @ V.T
     return np.asarray((np.diag(S)[:, None] <= S).sum(axis=1) - 1)
+
+
+def weighted_retrievals(records: Iterable[Record]) -> list[Record]:
+    """What scores times their correlations find, the same for every method; by method, ridge and k."""
+    found = [record for record in records if record["kind"] == "retrieval" and record["weighted"]]
+    return sorted(found, key=lambda record: (record["method"], record["ridge"], record["k"]))
+
+
+def retrieval_name(record: Record) -> str:
+    """What a method of retrieval is called in figures and tables."""
+    m = f", m = {record['m']}" if record.get("m") else ""
+    return f"{record['method']}{m}, ridge {record['ridge']:g}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from .records import Record, read
+from .bilingual import retrieval_name, weighted_retrievals
+from .records import Record, curves_of, read, sets, slug
 
-# Blue for the algorithm on all rows, red for that on minibatches, lighter and dashed where they are ours.
+# Blue for the algorithm on all rows, red for that on minibatches, dashed where they are ours.
 STYLES = {
     "AppGrad": ("#1f5fa8", "-"),
     "stochastic AppGrad": ("#d1495b", "-"),
@@ -20,6 +22,7 @@ STYLES = {
     "LOBPCG": ("#2a7f62", "-."),
 }
 HEURISTICS = {"NW-CCA": "#8c564b", "DW-CCA": "#9467bd", "PCA-CCA": "#555555"}
+MARKERS = "osD^v<>P"
 SIDES = {"in": "in sample", "out": "out of sample"}
 
 
@@ -44,25 +47,6 @@ def draw(path: Path, folder: Path) -> list[Path]:
     if any(record["kind"] == "retrieval" for record in records):
         save("bilingual_retrieval", retrieval(records))
     return drawn
-
-
-def sets(records: Iterable[Record]) -> list[str]:
-    """The data sets of some records, in order."""
-    return list(dict.fromkeys(record["set"] for record in records if "set" in record))
-
-
-def slug(name: str) -> str:
-    """What files of a data set are called."""
-    return name.lower().replace(",", "").replace(" ", "_")
-
-
-def curves_of(records: Iterable[Record]) -> dict[str, list[list[Record]]]:
-    """Points by method and seed, in order."""
-    found: dict[str, dict[int, list[Record]]] = {}
-    for record in records:
-        if record["kind"] == "point":
-            found.setdefault(record["method"], {}).setdefault(record["seed"], []).append(record)
-    return {method: list(seeds.values()) for method, seeds in found.items()}
 
 
 def proportions(records: list[Record]) -> Figure:
@@ -134,7 +118,7 @@ def totals(records: list[Record]) -> Figure:
                     label=method,
                 )
             found = [record for record in records if record["kind"] == "heuristic"]
-            for record, marker in zip(found, "osD^v", strict=False):
+            for record, marker in zip(found, cycle(MARKERS), strict=False):
                 color = HEURISTICS[record["method"].split(",")[0]]
                 ax.axhline(record[f"tcc_{side}"], linestyle=(0, (4, 3)), color=color, linewidth=0.9)
                 ax.plot(cost(record), record[f"tcc_{side}"], marker, color=color, label=record["method"])
@@ -154,7 +138,7 @@ def few_labels(records: list[Record]) -> Figure:
     figure, axes = _panels(1, len(widths), (3.2 * len(widths) + 0.4, 3.6))
     for ax, k in zip(axes[0], widths, strict=True):
         kinds = sorted({(r["features"], r["ridge"] or 0) for r in found if r["k"] in (k, None)})
-        for (name, ridge), marker in zip(kinds, "osD^v", strict=False):
+        for (name, ridge), marker in zip(kinds, cycle(MARKERS), strict=False):
             own = [
                 r for r in found if (r["features"], r["ridge"] or 0) == (name, ridge) and r["k"] in (k, None)
             ]
@@ -177,10 +161,10 @@ def few_labels(records: list[Record]) -> Figure:
 
 def retrieval(records: list[Record]) -> Figure:
     """Translations found first, and among the first ten, against the number of components."""
-    best = best_retrievals(records)
+    best = weighted_retrievals(records)
     figure, axes = _panels(1, 2, (8, 3.8))
     for ax, top, title in ((axes[0, 0], "top1", "nearest"), (axes[0, 1], "top10", "among the ten nearest")):
-        for name, marker in zip(dict.fromkeys(map(retrieval_name, best)), "osD^v<", strict=False):
+        for name, marker in zip(dict.fromkeys(map(retrieval_name, best)), cycle(MARKERS), strict=False):
             own = [record for record in best if retrieval_name(record) == name]
             shades = {1e-4: "#0b3c6f", 1e-3: "#1f5fa8", 1e-2: "#7aa6d6"}
             color = HEURISTICS.get(own[0]["method"], shades.get(own[0]["ridge"]))
@@ -192,26 +176,6 @@ def retrieval(records: list[Record]) -> Figure:
         ax.set_xticks(sorted({r["k"] for r in best}))
     _legend(figure, axes[0, 0])
     return figure
-
-
-def best_retrievals(records: Iterable[Record]) -> list[Record]:
-    """What finds most translations: of scores as they are or times their correlations, and of heuristics with
-    any ridge, which is then None.
-    """
-    found: dict[Any, Record] = {}
-    for record in records:
-        if record["kind"] == "retrieval":
-            ridge = record["ridge"] if record["method"] == "CCA" else None
-            key, record = (record["method"], ridge, record["k"]), {**record, "ridge": ridge}
-            found[key] = max(found.get(key, record), record, key=lambda r: r["top1"])
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0, key[2]))]
-
-
-def retrieval_name(record: Record) -> str:
-    """What a method of retrieval is called in figures and tables."""
-    if record["method"] == "CCA":
-        return f"CCA, ridge {record['ridge']:g}"
-    return str(record["method"]) + (f", m = {record['m']}" if record["m"] else "")
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from ..estimators import CCA
 from ..loaders import Folder, Paired, load_mnist
 from ..views import Array
-from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints
+from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints, paper_flops
 from .records import Writer
 
 # Pixels / 255, not centred, the ridge and the step of the authors' code.
@@ -62,7 +62,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
     """Write all records; says what it is about to do."""
     data = load_mnist(folder)
     judge = Judge("MNIST", data, 20, center=False)
-    add_sizes(writer, judge)
+    add_sizes(writer, judge.name, data)
     yield "exact"
     add_solution(writer, judge, "exact", {**SETTING, "solver": "exact"})
     for curve in curves(quick):
@@ -70,6 +70,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
             yield f"{curve.method}, seed {seed}"
             add_curve(writer, judge, curve, seed, SETTING)
     for name, published in PUBLISHED.items():
+        cost = paper_flops("appgrad" if name == "AppGrad" else "stochastic", 60000, 392, 20, 50)
         for t, inside, outside in zip(published["iteration"], published["in"], published["out"], strict=True):
             writer.add(
                 kind="published",
@@ -78,7 +79,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
                 iteration=t,
                 pcc_in=inside,
                 pcc_out=outside,
-                paper_flops=t * (60000 * 392 * 400.0 if name == "AppGrad" else 392 * (320 * 50 + 16000.0)),
+                paper_flops=t * cost,
             )
     yield from _few_labels(data, writer, quick)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ..version import __version__
 
@@ -18,15 +18,20 @@ Record = dict[str, Any]
 
 
 class Writer:
-    """Appends records to a file, each as soon as it is known."""
+    """Appends records to a file, each as soon as it is known, the header before the first."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    def __init__(self, path: Path, header: Record) -> None:
+        self._path = path
+        self._header: Record | None = header
 
     def add(self, **record: Any) -> None:
         """Write one record."""
-        self._file.write(json.dumps({name: _short(value) for name, value in record.items()}) + "\n")
-        self._file.flush()
+        # A run that fails before it has found anything leaves what an earlier one has written.
+        found = [record] if self._header is None else [self._header, record]
+        with self._path.open("a" if self._header is None else "w") as file:
+            for one in found:
+                file.write(json.dumps({name: _short(value) for name, value in one.items()}) + "\n")
+        self._header = None
 
 
 @contextmanager
@@ -35,12 +40,11 @@ def writing(path: Path, **header: Any) -> Iterator[Writer]:
 
     What was written by a run that ended early stays beside it, in a file that ends in .part.
     """
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(f"{path.parent} is a file: expected a folder for records")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("w") as file:
-        writer = Writer(file)
-        writer.add(kind="run", **header, **environment())
-        yield writer
+    yield Writer(part, {"kind": "run", **header, **environment()})
     part.replace(path)
 
 
@@ -66,3 +70,22 @@ def _short(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return value
+
+
+def sets(records: Iterable[Record]) -> list[str]:
+    """The data sets of some records, in order."""
+    return list(dict.fromkeys(record["set"] for record in records if "set" in record))
+
+
+def slug(name: str) -> str:
+    """What files of a data set are called."""
+    return name.lower().replace(",", "").replace(" ", "_")
+
+
+def curves_of(records: Iterable[Record]) -> dict[str, list[list[Record]]]:
+    """Points by method and seed, in order."""
+    found: dict[str, dict[int, list[Record]]] = {}
+    for record in records:
+        if record["kind"] == "point":
+            found.setdefault(record["method"], {}).setdefault(record["seed"], []).append(record)
+    return {method: list(seeds.values()) for method, seeds in found.items()}
