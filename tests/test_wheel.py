@@ -16,6 +16,8 @@ model = appgrad.CCA(3).fit(*load_linnerud(return_X_y=True))
 assert abs(model.canonical_correlations_[0] - 0.795608) < 1e-6
 model.save("m.cca")
 assert appgrad.load("m.cca").n_samples_ == 20
+from appgrad.experiments import EXPERIMENTS
+assert "url" in EXPERIMENTS
 from appgrad.cli import main
 for args in (["report", "m.cca", "-o", "r.html"], ["inspect", "m.cca"]):
     sys.argv = ["appgrad", *args]
