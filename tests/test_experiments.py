@@ -12,7 +12,7 @@ from appgrad import CCA, tcc
 from appgrad.datasets import planted
 from appgrad.experiments import EXPERIMENTS, bilingual, curves, run
 from appgrad.experiments.bilingual import translation_ranks
-from appgrad.experiments.curves import Curve, Judge, add_curve, checkpoints, reached
+from appgrad.experiments.curves import Curve, Judge, add_curve, checkpoints, reached, with_step
 from appgrad.experiments.records import read, writing
 from appgrad.loaders import Paired
 
@@ -115,6 +115,19 @@ def test_points_say_what_was_captured(tmp_path):
     outside = tcc(*exact.transform(data.X_test, data.y_test))
     assert points[-1]["tcc_out"] == pytest.approx(outside, abs=1e-4)
     assert points[0]["tcc_in"] < points[-1]["tcc_in"]
+
+
+@pytest.mark.parametrize("solver", ["appgrad", "stochastic"])
+def test_the_step_is_the_best_on_rows_held_out(solver, tmp_path):
+    p = planted(2000, 12, 10, [0.9, 0.8, 0.7], random_state=0)
+    judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 3)
+    largest = max(np.linalg.eigvalsh(np.cov(view.T, bias=True)).max() for view in (p.X, p.y))
+    assert judge.longest_step() == pytest.approx(1 / largest, rel=1e-3)
+    with writing(tmp_path / "r.jsonl") as writer:
+        found = with_step(writer, judge, Curve("x", {"solver": solver, **curves.LETTER}, [20]), {})
+    _, tried = read(tmp_path / "r.jsonl")
+    assert len(tried) == len(curves.MULTIPLES[solver])
+    assert found.params["step_size"] == max(tried, key=lambda record: record["tcc"])["step"]
 
 
 def test_looking_takes_no_time(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import CCA, KernelCCA, SparseCCA, load
+from appgrad import CCA, KernelCCA, SparseCCA, correlations, load
 from appgrad.datasets import planted
 from appgrad.features import names_of
 from appgrad.findings import ROWS, findings, plain_scores, rows_shown, sampled, scores_of
@@ -175,6 +175,22 @@ def test_scores_of_a_sample_are_those_of_its_rows(rng):
     np.testing.assert_allclose(found["y"][0], model.transform(X, Y)[1][found["rows"], 0], atol=1e-3)
     again = rows_shown(model, as_views(X, Y))["scores"]
     assert (again["rows"], again["y"]) == (found["rows"], found["y"])
+
+
+def test_correlations_of_a_sample_are_those_of_all_rows(rng):
+    """The picture has 2000 rows; its title says what the table says."""
+    X = rng.standard_normal((5000, 3))
+    Y = X + rng.standard_normal((5000, 3))
+    model = CCA(2).fit(X, Y)
+    scores = scores_of(model, as_views(X, Y))
+    assert len(scores["rows"]) == 2000
+    np.testing.assert_allclose(scores["correlations"], model.training_correlations_)
+    shown = rows_shown(model, as_views(X[:4000] + 1e7, Y[:4000]))["scores"]
+    np.testing.assert_allclose(
+        shown["correlations"], correlations(*model.transform(X[:4000], Y[:4000])), atol=1e-6
+    )
+    # Far from zero, points are still apart.
+    assert len(set(shown["x"][0])) > 1000
 
 
 def test_components_of_few_columns_are_shown_by_weight(data):

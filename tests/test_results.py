@@ -1,7 +1,6 @@
 """The page of results says what the records say."""
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -43,10 +42,8 @@ def test_records_say_when_and_how_they_were_made(path):
     assert header["versions"]["numpy"]
     assert header["command"].startswith(("appgrad experiment", "python benchmarks/"))
     assert not header.get("quick")
-    # Nothing of the machine it was made on.
-    assert os.sep + "home" + os.sep not in text
-    assert "/tmp/" not in text
-    assert "/work/" not in text
+    # No folder of the machine it was made on.
+    assert not re.search(r"""(?:["' =]|^)/\w+/""", text)
 
 
 def test_all_experiments_and_figures_are_there():

@@ -59,6 +59,19 @@ def checkpoints(last: int, each_decade: int = 8) -> list[int]:
     return sorted({round(t) for t in np.geomspace(1, last, count)})
 
 
+def our_curves(ends: tuple[int, int, int], each_decade: int = 8, **stochastic: Any) -> list[Curve]:
+    """Preconditioned AppGrad, stochastic AppGrad and LOBPCG, to these numbers of iterations."""
+    methods = {
+        "AppGrad, preconditioned": {"solver": "appgrad"},
+        "stochastic AppGrad, preconditioned": {"solver": "stochastic", **stochastic},
+        "LOBPCG": {"solver": "lobpcg"},
+    }
+    return [
+        Curve(method, {**params, "tol": 0}, checkpoints(end, each_decade))
+        for (method, params), end in zip(methods.items(), ends, strict=True)
+    ]
+
+
 # Multiples of the longest step that are tried, and iterations of a trial.
 MULTIPLES = {"appgrad": (0.5, 1.0, 1.5, 2.0, 3.0), "stochastic": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)}
 TRIAL = {"appgrad": 30, "stochastic": 300}

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..loaders import Folder, load_mediamill
-from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints, with_step
+from .curves import (
+    LETTER,
+    Curve,
+    Judge,
+    add_curve,
+    add_sizes,
+    add_solution,
+    checkpoints,
+    our_curves,
+    with_step,
+)
 from .records import Writer
 
 
@@ -20,13 +30,7 @@ def curves(quick: bool) -> list[Curve]:
             {"solver": "stochastic", "batch_size": 200, "normaliser": "batch", **LETTER, "step_size": None},
             checkpoints(500 if quick else 4000),
         ),
-        Curve("AppGrad, preconditioned", {"solver": "appgrad", "tol": 0}, checkpoints(50 if quick else 200)),
-        Curve(
-            "stochastic AppGrad, preconditioned",
-            {"solver": "stochastic", "tol": 0},
-            checkpoints(300 if quick else 2000),
-        ),
-        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(20 if quick else 40)),
+        *our_curves((50, 300, 20) if quick else (200, 2000, 40)),
     ]
 
 

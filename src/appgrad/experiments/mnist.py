@@ -13,7 +13,17 @@ from sklearn.model_selection import GridSearchCV
 from ..estimators import CCA
 from ..loaders import Folder, Paired, load_mnist
 from ..views import Array
-from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints, paper_flops
+from .curves import (
+    LETTER,
+    Curve,
+    Judge,
+    add_curve,
+    add_sizes,
+    add_solution,
+    checkpoints,
+    our_curves,
+    paper_flops,
+)
 from .records import Writer
 
 # Pixels / 255, not centred, the ridge and the step of the authors' code.
@@ -48,13 +58,7 @@ def curves(quick: bool) -> list[Curve]:
             {"solver": "stochastic", "batch_size": 50, "normaliser": 200, **step},
             sorted({*checkpoints(steps), 100, 300, 500, 1000, 3000} & {*range(steps + 1)}),
         ),
-        Curve("AppGrad, preconditioned", {"solver": "appgrad", "tol": 0}, checkpoints(30 if quick else 200)),
-        Curve(
-            "stochastic AppGrad, preconditioned",
-            {"solver": "stochastic", "tol": 0},
-            checkpoints(300 if quick else 1200),
-        ),
-        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(15 if quick else 60)),
+        *our_curves((30, 300, 15) if quick else (200, 1200, 60)),
     ]
 
 

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..loaders import Folder, load_ptb
-from .curves import LETTER, Curve, Judge, add_curve, add_sizes, add_solution, checkpoints, with_step
+from .curves import (
+    LETTER,
+    Curve,
+    Judge,
+    add_curve,
+    add_sizes,
+    add_solution,
+    checkpoints,
+    our_curves,
+    with_step,
+)
 from .records import Writer
 
 # The variance of a word that is one of 100,000: what rarer words say does not hold for other rows.
@@ -27,15 +37,7 @@ def curves(quick: bool) -> list[Curve]:
             {"solver": "stochastic", "batch_size": 1000, "normaliser": "batch", **LETTER, "step_size": None},
             checkpoints(200 if quick else 5000, 6),
         ),
-        Curve(
-            "AppGrad, preconditioned", {"solver": "appgrad", "tol": 0}, checkpoints(20 if quick else 100, 6)
-        ),
-        Curve(
-            "stochastic AppGrad, preconditioned",
-            {"solver": "stochastic", "batch_size": 5000, "tol": 0},
-            checkpoints(60 if quick else 1000, 6),
-        ),
-        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(15 if quick else 60, 6)),
+        *our_curves((20, 60, 15) if quick else (100, 1000, 60), 6, batch_size=5000),
     ]
 
 
