@@ -476,3 +476,22 @@ def test_reports_that_cannot_be_written(folder, run, monkeypatch):
     same = ("--checkpoint", "c.cca")
     assert "--checkpoint and --report are the same" in run(*fit, "c.cca", *same, code=2, cwd=folder)
     assert before == {path: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_report_that_is_lost_does_not_lose_the_fit(error, folder, monkeypatch, capsys):
+    def failing(*_):
+        raise error
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("appgrad.cli.write_report", failing)
+    monkeypatch.setattr(
+        sys, "argv", ["appgrad", "fit", "x.csv", "y.npy", "--report", "r.html", "-o", "m.cca"]
+    )
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 1
+    assert "component" in out
+    assert "saved to m.cca" in out
+    assert "error: no report: " in err
