@@ -217,7 +217,7 @@ def fit(
                 facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
                 write_report(report, facts)
             except (OSError, KeyboardInterrupt) as error:
-                lost = f"no report: {error or 'interrupted'}"
+                lost = f"no report: {str(error) or 'interrupted'}"
     if as_json:
         print_json(
             {
