@@ -121,6 +121,44 @@ def test_trivial_correlations_are_called_so(rng, tmp_path, run):
     assert json.loads(calm)["warnings"] == []
 
 
+def test_a_model_file_knows_what_its_fit_has_shown(rng, tmp_path, run):
+    """Held-out correlations and warnings are not lost with the terminal."""
+    np.save(tmp_path / "x.npy", rng.standard_normal((60, 80)))
+    np.save(tmp_path / "y.npy", rng.standard_normal((60, 70)))
+    fit = "fit", "x.npy", "y.npy", "-k", 2, "--solver", "lobpcg", "--passes", 8
+    said = json.loads(run(*fit, "-o", "m.cca", "--json", cwd=tmp_path))
+    found = json.loads(run("inspect", "m.cca", "--json", cwd=tmp_path))
+    for name in ("held_out_correlations", "held_out_method", "warnings"):
+        assert found[name] == said[name]
+    assert "lobpcg stopped at its --passes" in " ".join(found["warnings"])
+    run("report", "m.cca", "-o", "r.html", cwd=tmp_path)
+    page = (tmp_path / "r.html").read_text()
+    held_out = f"{said['held_out_correlations'][0]:.4f}".replace("-", "")
+    assert held_out in page
+    assert "stopped at its --passes" in page
+    assert "less than half of the correlation is left on held-out rows" in page
+    process = [sys.executable, "-c", "from appgrad.cli import main; main()", "inspect", "m.cca"]
+    shown = subprocess.run(process, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True)
+    assert held_out in shown.stdout
+    assert "warning: lobpcg stopped at its --passes" in shown.stderr
+
+
+def test_the_table_is_shown_where_the_model_cannot_be_saved_again(folder, run, monkeypatch):
+    save, saves = CCA.save, []
+
+    def full(model, path):
+        saves.append(path)
+        if len(saves) == 2:
+            raise OSError("no space left")
+        save(model, path)
+
+    monkeypatch.setattr(CCA, "save", full)
+    found = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "-o", "m.cca", "--json", cwd=folder))
+    assert found["warnings"] == ["held-out correlations are not in m.cca: no space left"]
+    assert len(found["held_out_correlations"]) == 2
+    assert load(folder / "m.cca")._origin.tested is None
+
+
 def test_sparse_npz_and_names(rng, tmp_path, run):
     X = sp.random_array((300, 20), density=0.1, rng=rng, format="csr")
     sp.save_npz(tmp_path / "x.npz", X)

@@ -100,6 +100,21 @@ def test_an_experiment_writes_records_and_figures_come_from_them(name, data_sets
     assert all(path.stat().st_size > 10000 for path in drawn)
 
 
+def test_candidates_have_no_text_of_the_fit_and_none_twice(tmp_path, monkeypatch, rng):
+    monkeypatch.setattr(bilingual, "CANDIDATES", 300)
+    (tmp_path / "bilingual_en_it").mkdir()
+    views = [rng.integers(0, 2, (800, 60)) for _ in range(2)]
+    views[0][601] = views[0][5]  # as in the fit, in one language
+    views[1][700] = views[1][602]  # twice
+    for name, view in zip(("en", "it"), views, strict=True):
+        sp.save_npz(tmp_path / "bilingual_en_it" / f"X_{name}.npz", sp.csr_array(view))
+    found = bilingual.load(tmp_path)
+    left = np.setdiff1d(np.arange(600, 800), [601, 700])
+    np.testing.assert_array_equal(found.X_test.toarray(), views[0][left])
+    np.testing.assert_array_equal(found.y_test.toarray(), views[1][left])
+    np.testing.assert_array_equal(found.X.toarray(), views[0][:600])
+
+
 def test_points_say_what_was_captured(tmp_path):
     p = planted(700, 12, 10, [0.9, 0.8, 0.7], random_state=0)
     data = Paired(p.X[:500], p.y[:500], p.X[500:], p.y[500:])

@@ -10,6 +10,7 @@ from sklearn.datasets import load_linnerud
 
 import appgrad
 from appgrad import CCA, load, persist
+from appgrad.origin import HeldOut, Origin
 from appgrad.packing import packed, unpacked
 from appgrad.solve import Limits
 
@@ -111,6 +112,17 @@ TAMPERED = {
     "no version": lambda arrays, meta: meta.pop("version"),
     "unknown parameter": lambda arrays, meta: meta["params"].update(colour="red"),
     "no facts": lambda arrays, meta: meta.pop("facts"),
+    "words for a number of rows": lambda arrays, meta: meta["facts"].update(n_samples_="many"),
+    "no iterations": lambda arrays, meta: meta["facts"].update(n_iter_=[]),
+    "half an iteration": lambda arrays, meta: meta["facts"].update(n_iter_=[0.5, 1]),
+    "a solver that is a number": lambda arrays, meta: meta["facts"].update(solver_=3),
+    "an origin that is none": lambda arrays, meta: meta.update(origin=["x"]),
+    "held-out correlations of others": lambda arrays, meta: meta.update(
+        origin=Origin("x", "y", "fit", tested=HeldOut(np.ones(1), "")).packed()
+    ),
+    "held-out correlations of 2": lambda arrays, meta: meta.update(
+        origin=Origin("x", "y", "fit", tested=HeldOut(np.array([2.0, 0]), "")).packed()
+    ),
     "missing array": lambda arrays, meta: arrays.pop("x_std_"),
 }
 
@@ -224,10 +236,19 @@ def test_states_of_another_version_are_refused():
         unpacked(spec, arrays)
 
 
+def test_a_held_out_check_is_kept(model, tmp_path):
+    model._origin = Origin("x", "y", "fit", ("beware",), HeldOut(np.array([0.3, np.nan]), "folds"))
+    model.save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca")._origin
+    assert again[:4] == ("x", "y", "fit", ("beware",))
+    np.testing.assert_array_equal(again.tested.correlations, [0.3, np.nan])
+    assert again.tested.method == "folds"
+
+
 def test_a_refitted_model_does_not_claim_the_files_of_another(tmp_path):
     X, y = load_linnerud(return_X_y=True)
     model = CCA(2).fit(X, y)
-    model._origin = {"x": "x.npy", "y": "y.npy", "command": "appgrad fit x.npy y.npy"}
+    model._origin = Origin("x.npy", "y.npy", "appgrad fit x.npy y.npy", ("beware",))
     model.save(tmp_path / "m.cca")
     again = load(tmp_path / "m.cca")
     assert again._origin == model._origin

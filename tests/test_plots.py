@@ -9,6 +9,7 @@ import pytest
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from sklearn.exceptions import NotFittedError
 
 from appgrad import CCA, KernelCCA, SparseCCA, correlations, plots
 from appgrad.datasets import planted
@@ -203,6 +204,21 @@ def test_a_model_or_its_correlations(model):
         plots.scree([[0.9, 0.5], [0.8, 0.4]])
     with pytest.raises(TypeError, match="two matrices of scores"):
         plots.scores(model, model)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        plots.scree,
+        plots.loadings,
+        plots.convergence,
+        lambda model: plots.biplot(model, [[0.0]]),
+        lambda model: plots.convergence({"a": model}),
+    ],
+)
+def test_a_model_must_be_fitted(draw):
+    with pytest.raises(NotFittedError):
+        draw(CCA(2))
 
 
 def test_rows_without_a_number_are_grey(rng):

@@ -25,6 +25,7 @@ from .matrices import as_column, as_matrix, feature_names, is_dask
 from .metrics import correlations, paired_correlations
 from .moments import second_moments
 from .options import ITERATIVE, Options
+from .origin import Origin
 from .parameters import checked
 from .remarks import warn_if_unconverged
 from .solve import Problem, Progress, Solution
@@ -52,8 +53,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
 
     x_weights_: Array
     y_weights_: Array
-    # Where a model of the command line comes from: its files and the command. A fit in Python has none.
-    _origin: dict[str, str] | None = None
+    # A fit in Python has none.
+    _origin: Origin | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to two views of the same rows, or to one `Views` object that holds both.
@@ -218,7 +219,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             "history": self.history_ if fitted else [],
             "y_1d": self._y_1d,
             # Rows that came later are not of these files.
-            "origin": self._origin if stream is None else None,
+            "origin": None if stream is not None or self._origin is None else self._origin.packed(),
             "more": more,
             "feature_names": [
                 None if names is None else [str(name) for name in names] for names in self._names()

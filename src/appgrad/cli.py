@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,19 +15,33 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from .arguments import (
+    Json,
+    Model,
+    Names,
+    XSource,
+    YSource,
+    in_options,
+    numbers,
+    require_checkpoint,
+    require_different,
+    require_output,
+    typed,
+)
 from .choose import duration
 from .choose import plan as planned
 from .costs import size
 from .demo import show_digits
 from .estimators import CCA
 from .features import leading_components, names_of
-from .files import read_table, source_files
-from .findings import findings, fit_findings, rows_shown
-from .holdout import HeldOut, held_out
+from .files import read_table
+from .findings import findings, fit_findings, is_forced, remarks_on, rows_shown
+from .holdout import held_out
 from .metrics import correlations
 from .models import load
 from .options import ITERATIVE
-from .persist import WRITERS, require_writable, write_scores
+from .origin import HeldOut, Origin
+from .persist import WRITERS, write_scores
 from .remarks import OverfitWarning
 from .report import write_report
 from .sources import dask_back_end, open_views
@@ -56,15 +67,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-SOURCE = (
-    "A .npy, .npz, .csv, .tsv, .svm, .parquet, .h5 or .zarr file, or a folder or pattern of parquet or svm "
-    "files; file::array for one of several, file::columns=a,b,10-20 for some columns."
-)
-XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}")]
-YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by 'appgrad fit -o'.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 
 
 def main() -> None:
@@ -154,7 +156,7 @@ def fit(
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
     sparsity = {
-        name: _numbers(text, f"--{name.replace('_', '-')}", kind)
+        name: numbers(text, f"--{name.replace('_', '-')}", kind)
         for name, text, kind in (("n_nonzero", n_nonzero, int), ("alpha", alpha, float))
         if text is not None
     }
@@ -165,7 +167,7 @@ def fit(
     model = (SparseCCA if sparsity else CCA)(
         k,
         solver=solver,
-        ridge=ridge if ridge == "auto" else _numbers(ridge, "--ridge", float),
+        ridge=ridge if ridge == "auto" else numbers(ridge, "--ridge", float),
         max_seconds=seconds,
         max_passes=passes,
         batch_size=batch_size,
@@ -173,12 +175,12 @@ def fit(
         checkpoint=None if checkpoint is None else (str(checkpoint), checkpoint_every),
         **sparsity,
     )
-    _require_checkpoint(checkpoint, resume)
+    require_checkpoint(checkpoint, resume)
     files = {"--checkpoint": checkpoint, "--output": output, "--report": report}
     for path in (output, report):
         if path is not None:
-            _require_output(path, x, y)
-    _require_different({option: path for option, path in files.items() if path is not None})
+            require_output(path, x, y)
+    require_different({option: path for option, path in files.items() if path is not None})
     start = time.perf_counter()
     with _scheduler(scheduler) as client:
         with warnings.catch_warnings(record=True) as caught, line(not as_json) as watch:
@@ -197,24 +199,28 @@ def fit(
                 say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)
                 raise typer.Exit(1) from None
             model.callback = None
-            model._origin = {"x": views.labels[0], "y": views.labels[1], "command": _command()}
             fitted = time.perf_counter() - start
+            messages = list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+            model._origin = Origin(*views.labels, typed(), tuple(messages))
             if output is not None:
                 model.save(output)
-        messages = list(dict.fromkeys(_in_options(str(w.message)) for w in caught))
         with line(not as_json) as watch:
             tested = (
                 _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
             )
         spent = time.perf_counter() - start
         messages += overfitted(model, tested)
+        if tested is not None:
+            model._origin = model._origin._replace(tested=tested)
+            if output is not None:
+                messages += _saved_again(model, output)
         if checkpoint is not None and model.solver_ not in ITERATIVE:
             messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
         # What was computed is shown, whatever becomes of the report.
         lost = None
         if report is not None:
             try:
-                facts = fit_findings(model, views, tested, messages, (fitted, spent - fitted), _command())
+                facts = fit_findings(model, views, messages, (fitted, spent - fitted))
                 write_report(report, facts)
             except (OSError, KeyboardInterrupt) as error:
                 lost = f"no report: {str(error) or 'interrupted'}"
@@ -222,8 +228,7 @@ def fit(
         print_json(
             {
                 **facts_of(model),
-                "held_out_correlations": None if tested is None else json_list(tested.correlations),
-                "held_out_method": None if tested is None else tested.method,
+                **_held_out_facts(tested),
                 "seconds": spent,
                 "seconds_fit": fitted,
                 "warnings": messages,
@@ -244,6 +249,15 @@ def fit(
         say(f"report    written to {report}")
 
 
+def _saved_again(model: CCA, output: Path) -> list[str]:
+    """Save a model with what the held-out check has found; what to say where that fails, for it is shown."""
+    try:
+        model.save(output)
+    except OSError as error:
+        return [f"held-out correlations are not in {output}: {error}"]
+    return []
+
+
 def _require_report(lost: str | None) -> None:
     """End with an error where the report could not be written."""
     if lost is not None:
@@ -259,37 +273,6 @@ def _scheduler(address: str | None) -> Iterator[Any]:
         return
     with dask_back_end().connected(address) as client:
         yield client
-
-
-def _in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    message = re.sub(r"max_(passes|seconds)(=\S+)?", r"--\1", message)
-    return re.sub(r"solver='(\w+)'(, or '(\w+)')?", r"--solver \1", message)
-
-
-def _require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
-    """Raise where a run would be continued, or written over, without being meant to."""
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
-    if checkpoint is not None and checkpoint.exists() and not resume:
-        raise ValueError(f"{checkpoint} exists: go on from it with --resume, or remove it")
-    if resume and checkpoint is not None and not checkpoint.exists():
-        say(f"{checkpoint} does not exist yet: the run starts from the beginning", err)
-
-
-def _require_different(files: dict[str, Path]) -> None:
-    """Raise where two files to be written are one."""
-    for (one, first), (two, second) in combinations(files.items(), 2):
-        if first.resolve() == second.resolve():
-            raise typer.BadParameter(f"{one} and {two} are the same file")
-
-
-def _require_output(output: Path, *sources: str) -> None:
-    """Raise before anything long is computed when the output cannot be written, or is an input."""
-    require_writable(output)
-    for path in (str(file) for source in sources for file in source_files(source) or [source]):
-        if output.exists() and os.path.exists(path) and output.samefile(path):
-            raise ValueError(f"{output} is an input: it would be overwritten")
 
 
 def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | None) -> HeldOut:
@@ -345,7 +328,7 @@ def transform(
 ) -> None:
     """Write the scores of new rows."""
     fitted = load(model)
-    _require_output(output, str(model), x, *([] if y is None else [y]))
+    require_output(output, str(model), x, *([] if y is None else [y]))
     if output.suffix not in WRITERS:
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
     if y is None:
@@ -389,13 +372,25 @@ def inspect(
 ) -> None:
     """Show a model: what was fitted, and the leading features of each component."""
     fitted = load(model)
+    tested = None if fitted._origin is None else fitted._origin.tested
+    remarks = remarks_on(fitted)
     leading = leading_components(
         fitted, top, (names_of(fitted, "x", x_names), names_of(fitted, "y", y_names))
     )
     if as_json:
-        print_json({**facts_of(fitted), "params": _params(fitted), "components": leading})
+        print_json(
+            {
+                **facts_of(fitted),
+                **_held_out_facts(tested),
+                "warnings": remarks,
+                "params": _params(fitted),
+                "components": leading,
+            }
+        )
         return
-    print_model(fitted, None, None, 0.0, False)
+    print_model(fitted, None, tested, 0.0, is_forced(fitted))
+    for message in remarks:
+        say(f"warning: {message}", err, "yellow")
     if not leading:
         say("features  none to show: components are functions of all columns at a time")
     print_components(fitted, leading)
@@ -423,12 +418,12 @@ def report(
     if labels is not None and x is None:
         raise typer.BadParameter("--labels are those of rows: give X and Y too")
     fitted = load(model)
-    _require_output(
+    require_output(
         output, *(str(file) for file in (model, x, y, x_names, y_names, labels) if file is not None)
     )
     names = names_of(fitted, "x", x_names), names_of(fitted, "y", y_names)
     shown = {} if x is None or y is None else rows_shown(fitted, open_views(x, y), labels)
-    facts = findings(fitted, names, title=str(model), command=_command(), top=top, **shown)
+    facts = findings(fitted, names, title=str(model), command=typed(), top=top, **shown)
     write_report(output, facts)
     say(f"report    written to {output}")
 
@@ -480,23 +475,11 @@ def experiment(
         say(f"figure    saved to {figure}")
 
 
-def _command() -> str:
-    """What was typed, to be typed again."""
-    return shlex.join(["appgrad", *sys.argv[1:]])
+def _held_out_facts(tested: HeldOut | None) -> dict[str, Any]:
+    """What `--json` says of a held-out check."""
+    found = (None, None) if tested is None else (json_list(tested.correlations), tested.method)
+    return dict(zip(("held_out_correlations", "held_out_method"), found, strict=True))
 
 
 def _params(model: CCA) -> dict[str, Any]:
     return {name: value for name, value in model.get_params().items() if name != "callback"}
-
-
-def _numbers(text: str, option: str, kind: type) -> Any:
-    """One number for both views, or one for each."""
-    try:
-        values = [kind(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if len(values) not in (1, 2):
-        one = "a whole number" if kind is int else "a number"
-        auto = "auto, " if option == "--ridge" else ""
-        raise typer.BadParameter(f"{text!r} is not {auto}{one} or two with a comma", param_hint=option)
-    return values[0] if len(values) == 1 else (values[0], values[1])

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from .estimators import CCA
-from .holdout import HeldOut
 from .metrics import correlations
+from .origin import HeldOut
 from .terminal import print_model, say
 from .views import Array
 from .watch import err

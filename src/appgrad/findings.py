@@ -14,11 +14,11 @@ import sklearn
 
 from .base import BaseCCA
 from .features import leading_components, lines_of, measure_of, names_of, shown
-from .holdout import HeldOut
 from .kernel_cca import KernelCCA
 from .labels import Groups, groups_or_numbers
 from .metrics import correlations
 from .options import ITERATIVE
+from .origin import HeldOut
 from .solve import Solution
 from .terminal import correlation_columns, facts_in_words, json_list, overfitted
 from .version import __version__
@@ -49,13 +49,13 @@ def findings(
     `columns` are correlations on rows other than those of the fit, `remarks` what to beware of, `about` facts
     that the model does not know of itself, `scores` those of `scores_of`.
     """
-    found = correlation_columns(model, None) | ({} if columns is None else columns)
-    trivial = _warnings_of(model)
-    remarks, about = [] if remarks is None else remarks, {} if about is None else about
     origin = model._origin
+    tested = None if origin is None else origin.tested
+    found = correlation_columns(model, tested) | ({} if columns is None else columns)
+    remarks, about = [] if remarks is None else remarks, {} if about is None else about
     if origin is not None:
-        about = {"x": origin["x"], "y": origin["y"]} | about
-        made = " ".join(origin["command"].split())
+        about = {"x": origin.x, "y": origin.y} | about
+        made = " ".join(origin.command.split())
         command = command if made == command else f"{made}  # says the model file\n{command}"
     components = leading_components(model, top, names)
     for item in (item for component in components for view in component.values() for item in view):
@@ -67,8 +67,8 @@ def findings(
         "rows": int(model.n_samples_),
         "n_features": [int(model.n_features_in_), int(model.n_features_y_)],
         "correlations": {name: json_list(values) for name, values in found.items()},
-        "forced": bool(trivial) and bool(model.training_correlations_[0] > 0.99),
-        "remarks": list(dict.fromkeys([*trivial, *remarks])),
+        "forced": is_forced(model),
+        "remarks": list(dict.fromkeys([*remarks_on(model), *remarks])),
         "measure": None if isinstance(model, KernelCCA) else measure_of(model),
         "components": components,
         "top": top,
@@ -81,6 +81,7 @@ def findings(
             "ridge": f"{model.ridge}",
             "parameters": " ".join(repr(model).split()),
             **_time(model),
+            **({} if tested is None else {"held out": tested.method}),
             **about,
         },
         "command": command,
@@ -89,24 +90,19 @@ def findings(
 
 
 def fit_findings(
-    model: BaseCCA,
-    views: Views,
-    tested: HeldOut | None,
-    remarks: list[str],
-    seconds: tuple[float, float],
-    command: str,
+    model: BaseCCA, views: Views, remarks: list[str], seconds: tuple[float, float]
 ) -> dict[str, Any]:
-    """Findings on a fit just made, with the seconds that it and its held-out check took."""
-    x, y = views.labels
-    about = {"x": x, "y": y, "time": f"{seconds[0]:.2f} s"}
-    if tested is not None:
-        about["held out"] = f"{tested.method}, {seconds[1]:.2f} s"
+    """Findings on a fit of the command line just made, with the seconds of it and of its held-out check."""
+    origin = model._origin
+    assert origin is not None
+    about = {"time": f"{seconds[0]:.2f} s"}
+    if origin.tested is not None:
+        about["held out"] = f"{origin.tested.method}, {seconds[1]:.2f} s"
     return findings(
         model,
         (names_of(model, "x"), names_of(model, "y")),
-        title=f"{x} and {y}",
-        command=command,
-        columns=None if tested is None else {"held out": tested.correlations},
+        title=f"{origin.x} and {origin.y}",
+        command=origin.command,
         remarks=remarks,
         about=about,
         scores=scores_of(model, views),
@@ -222,6 +218,18 @@ def _warnings_of(model: BaseCCA) -> list[str]:
         warnings.simplefilter("always")
         model._warn(model.n_samples_, *model._widths(), Solution(**known))
     return [str(w.message) for w in caught]
+
+
+def remarks_on(model: BaseCCA) -> list[str]:
+    """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
+    origin = model._origin
+    of_fit = [] if origin is None else [*origin.remarks, *overfitted(model, origin.tested)]
+    return list(dict.fromkeys([*_warnings_of(model), *of_fit]))
+
+
+def is_forced(model: BaseCCA) -> bool:
+    """Whether any rows of this shape would be as correlated."""
+    return bool(_warnings_of(model)) and bool(model.training_correlations_[0] > 0.99)
 
 
 def _made() -> str:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from .estimators import CCA
 from .metrics import correlations
-from .views import Array, Views
+from .origin import HeldOut
+from .views import Views
 
 FOLDS = 5
-
-
-class HeldOut(NamedTuple):
-    """Correlations on rows left out of the fit, one per component, and how they were obtained."""
-
-    correlations: Array
-    method: str
 
 
 def held_out(model: CCA, views: Views, share: float, seed: int) -> HeldOut:

@@ -11,6 +11,7 @@ from . import persist
 from .base import COUNTS, FACTS, BaseCCA
 from .estimators import CCA
 from .kernel_cca import KernelCCA
+from .origin import Origin
 from .sparse_cca import SparseCCA
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
@@ -38,9 +39,8 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
             **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
         )
         fitted, model._y_1d = meta.get("fitted", True), meta["y_1d"]
-        model._origin = _origin(meta.get("origin"))
         for name in FACTS if fitted else COUNTS:
-            setattr(model, name, meta["facts"][name])
+            setattr(model, name, _fact(name, meta["facts"][name]))
         model._set_names(*meta["feature_names"])
         model._unpack_facts(meta.get("more"), arrays)
         if fitted:
@@ -48,11 +48,22 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
             for name in model._arrays:
                 setattr(model, name, arrays[name])
             _require_whole(model)
+            origin, k = meta.get("origin"), len(model.canonical_correlations_)
+            model._origin = None if origin is None else Origin.unpacked(origin, k)
         if meta.get("stream") is not None or not fitted:
             model._unpack_stream(meta["stream"], arrays)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model
+
+
+def _fact(name: str, found: Any) -> Any:
+    """A fact of a fit; TypeError where it is of another kind."""
+    kind = {"n_passes_": float, "solver_": str, "solver_reason_": str}.get(name, int)
+    values = found if name == "n_iter_" else [found]
+    if not isinstance(values, list) or not values or any(type(value) is not kind for value in values):
+        raise TypeError(f"{name} is {found!r}")
+    return found
 
 
 def _history(found: Any) -> list[dict[str, Any]]:
@@ -64,13 +75,6 @@ def _history(found: Any) -> list[dict[str, Any]]:
         if not all(isinstance(step[name], int | float) for name in numbers):
             raise TypeError("its history is not of numbers")
     return found
-
-
-def _origin(found: object) -> dict[str, str] | None:
-    """Files and command of a fit on the command line, as texts; None for others."""
-    if not isinstance(found, dict) or set(found) != {"x", "y", "command"}:
-        return None
-    return {name: str(text) for name, text in found.items()}
 
 
 def _require_whole(model: BaseCCA) -> None:

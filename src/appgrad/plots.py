@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from .base import BaseCCA
 from .features import feature_correlations, leading_columns, measure_of, names_of, shown
@@ -54,7 +55,7 @@ def scree(training: npt.ArrayLike | BaseCCA, held_out: npt.ArrayLike | None = No
     >>> ax.lines[1].get_ydata()
     array([0.8, 0.1])
     """
-    training = np.asarray(getattr(training, "training_correlations_", training))
+    training = np.asarray(_of_fitted(training, "training_correlations_"))
     if training.ndim != 1:
         raise TypeError(f"scree takes a model or its correlations, got an array of shape {training.shape}")
     ax = _axes(ax)
@@ -163,7 +164,7 @@ def loadings(
     """
     if view not in ("x", "y"):
         raise ValueError(f"view must be 'x' or 'y', got {view!r}")
-    _require_component(component, len(model.canonical_correlations_))
+    _require_component(component, model)
     order, values = leading_columns(model, view, component, top)
     known = _names(model, view, names)
     ax = _axes(ax)
@@ -278,7 +279,7 @@ def biplot(
     20
     """
     for component in components:
-        _require_component(component, len(model.canonical_correlations_))
+        _require_component(component, model)
     arrows = {view: _arrows(model, view, components, top) for view in "xy"}
     found = model.transform(X) if y is None else model.transform(X, y)
     points = np.asarray(found if isinstance(found, np.ndarray) else (found[0] + found[1]) / 2)
@@ -363,7 +364,7 @@ def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: s
 
 def _curve(found: Any, against: str) -> tuple[Array, Array]:
     """What was captured, and when, in the steps that say both."""
-    history = getattr(found, "history_", found)
+    history = _of_fitted(found, "history_")
     both = np.array([[step[against], step["tcc"]] for step in history], dtype=float).reshape(-1, 2)
     both = both[np.all(np.isfinite(both), axis=1)]
     return both[:, 0], both[:, 1]
@@ -378,7 +379,16 @@ def _names(model: BaseCCA, view: str, names: Sequence[str] | None) -> list[str]:
     return [str(name) for name in names]
 
 
-def _require_component(component: int, k: int) -> None:
+def _of_fitted(found: Any, attribute: str) -> Any:
+    """What is to be drawn of a model, which must be fitted; or what was given instead of one."""
+    if not isinstance(found, BaseCCA):
+        return found
+    check_is_fitted(found, "canonical_correlations_")
+    return getattr(found, attribute)
+
+
+def _require_component(component: int, model: BaseCCA) -> None:
+    k = len(_of_fitted(model, "canonical_correlations_"))
     if component != int(component) or not 0 <= component < k:
         raise ValueError(f"there are components 0 to {k - 1}, got {component}")
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from .base import BaseCCA
 from .features import measure_of
-from .holdout import HeldOut
 from .options import ITERATIVE
+from .origin import HeldOut
 from .sparse_cca import SparseCCA
 from .views import Array
 

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
 
 
 def load(folder: Folder) -> Paired:
-    """The first 100,000 rows, and 5,000 of those after them whose texts are all different.
+    """The first 100,000 rows, and 5,000 of those after them, all different, none with a text of the fit.
 
     Descriptions of packages of one source resemble each other and lie side by side: the rows of the fit and
     the others are not drawn at random.
@@ -50,14 +51,18 @@ def load(folder: Folder) -> Paired:
     require_paired(X, y, "bilingual_en_it")
     if X.shape[0] <= TRAIN:
         raise ValueError(f"bilingual_en_it has {X.shape[0]} rows: expected more than the {TRAIN} of the fit")
-    rest = np.arange(TRAIN, X.shape[0])
-    for view in (X, y):
-        keys = [
-            view.indices[a:b].tobytes() for a, b in zip(view.indptr[rest], view.indptr[rest + 1], strict=True)
-        ]
-        rest = rest[np.sort(np.unique(np.asarray(keys, dtype=object), return_index=True)[1])]
+    rest = np.flatnonzero(_is_first(X) & _is_first(y))
+    rest = rest[rest >= TRAIN]
     rows = np.sort(np.random.default_rng(0).permutation(rest)[:CANDIDATES])
     return Paired(X[:TRAIN], y[:TRAIN], X[rows], y[rows])
+
+
+def _is_first(view: sp.csr_array) -> Array:
+    """Whether no row above has the same words."""
+    words = [view.indices[a:b].tobytes() for a, b in pairwise(view.indptr)]
+    first = np.zeros(view.shape[0], dtype=bool)
+    first[np.unique(np.asarray(words, dtype=object), return_index=True)[1]] = True
+    return first
 
 
 class Scores(NamedTuple):
