@@ -17,7 +17,7 @@ from appgrad.experiments.curves import reached
 from appgrad.experiments.records import Record, curves_of, read, sets, slug
 from benchmark_tables import BENCHMARKS
 from result_page import Page
-from use_tables import TWO_ROUNDS, few_labels, retrieval
+from use_tables import few_labels, retrieval
 
 HERE = Path(__file__).parent
 LEVELS = (70, 80, 90, 95, 99)
@@ -265,8 +265,6 @@ def _totals(page: Page, header: Record, records: list[Record]) -> None:
         "Twenty components, of at most 20 in total; five more columns for stochastic AppGrad, as in the paper; ridge 1e-5; a tenth of the rows held out. *stochastic AppGrad* has no preconditioner, and steps that it chooses by itself, as the preconditioned one. Heuristics are dashed lines, "
         "their costs marks. The original data are read by `appgrad experiment url --data` as well, where there are any."
     )
-    if any(r["kind"] == "heuristic" and "rounds" not in r for r in records):
-        page.say(TWO_ROUNDS)
     for one in sets(records):
         own = [r for r in records if r.get("set") == one]
         page.figure(f"{slug(one)}_tcc", f"{one}: TCC against log(FLOP) and seconds, in and out of sample")

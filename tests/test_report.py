@@ -14,6 +14,7 @@ from appgrad.datasets import planted
 from appgrad.features import names_of
 from appgrad.findings import ROWS, findings, plain_scores, rows_shown, sampled, scores_of
 from appgrad.labels import COLOURS
+from appgrad.origin import HeldOut, Origin
 from appgrad.report import page, write_report
 from appgrad.sources import as_views
 
@@ -467,9 +468,12 @@ def test_dark_mode_and_small_screens(browser, hostile):
 
 def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model = CCA(1, ridge=2.0).fit(*data)
+    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds"))
     (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
     opened(browser, tmp_path / "r.html", 390)
-    assert len(browser.find_elements("css selector", ".correlations thead th")) == 4
+    assert len(browser.find_elements("css selector", ".correlations thead th")) == 5
+    bars = browser.find_elements("css selector", ".correlations rect")
+    assert len({bar.value_of_css_property("fill") for bar in bars}) == len(bars) == 3
     script = "const e = document.documentElement; return e.scrollWidth <= e.clientWidth"
     assert browser.execute_script(script)
 

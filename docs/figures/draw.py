@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -113,10 +116,40 @@ def wine() -> None:
     exec(code.replace('"wine.png"', f'"{HERE / "wine.png"}"').replace("print(", "str("), {})
 
 
+def report() -> None:
+    """A report on digits the model has not seen, as Chromium shows it."""
+    from selenium import webdriver
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    names = ["left", "right", "new_left", "new_right"]
+    halves = digits.images[:, :, :4], digits.images[:, :, 4:]
+    parts = [half.reshape(len(half), -1) for half in halves]
+    with TemporaryDirectory() as folder:
+        for name, part in zip(names, [p[:1200] for p in parts] + [p[1200:] for p in parts], strict=True):
+            np.save(Path(folder, f"{name}.npy"), part)
+        Path(folder, "labels.txt").write_text("\n".join(map(str, digits.target[1200:])))
+        for command in (
+            "fit left.npy right.npy -k 4 --ridge 0.1 -o digits.cca",
+            "report digits.cca new_left.npy new_right.npy --labels labels.txt -o report.html",
+        ):
+            subprocess.run([sys.executable, "-m", "appgrad", *command.split()], cwd=folder, check=True)
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium") or ""
+        for argument in ("headless", "no-sandbox", "hide-scrollbars", "window-size=900,1280"):
+            options.add_argument(f"--{argument}")
+        service = webdriver.ChromeService(shutil.which("chromedriver"))
+        with webdriver.Chrome(options=options, service=service) as browser:
+            browser.get(Path(folder, "report.html").as_uri())
+            browser.save_screenshot(str(HERE / "report.png"))
+
+
 if __name__ == "__main__":
     local_rate()
     sampled_gram()
     wine()
+    if shutil.which("chromium") and shutil.which("chromedriver"):
+        report()
     if RECORD.exists():
         growth()
         crossing()

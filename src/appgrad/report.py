@@ -26,7 +26,7 @@ NO_TEST = (
 FALLS = " It falls while columns are left out."
 FORCED = "* forced: there are too few rows"
 # Correlations are those of training rows, of a problem with a ridge, or of other rows.
-KINDS = {"training": "training", "estimate": "estimate", "with ridge": "estimate"}
+KINDS = {"training": "training", "estimate": "estimate", "with ridge": "estimate", "held out": "held"}
 ROWS = {"training": "the rows of the fit", "held out": "held-out rows"}
 CAPTION = {
     "correlation": "Leading features: correlations of columns with the scores of their view",
@@ -109,8 +109,13 @@ def _lead(facts: dict[str, Any]) -> str:
     first = "It has" if k == 1 else "The first has"
     return (
         f"{pairs[0].upper() + pairs[1:]} from {facts['rows']:,} rows, {p1:,} columns in the first view (x) "
-        f"and {p2:,} in the second (y). {first} a correlation of {' and '.join(found)}."
+        f"and {p2:,} in the second (y). {first} a correlation of {_listed(found)}."
     )
+
+
+def _listed(words: list[str]) -> str:
+    """One, two, or more of them with commas."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
 def _remarks(remarks: list[str]) -> str:
@@ -145,7 +150,7 @@ def _correlations(facts: dict[str, Any]) -> str:
             f'<td class="bars">{_bars(drawn, low, 1.0)}</td></tr>'
         )
     foot = f"<p>{FORCED}</p>" if facts["forced"] else ""
-    foot += "" if "other" in kinds.values() else f"<p>{NO_TEST}</p>"
+    foot += "" if {"held", "other"} & set(kinds.values()) else f"<p>{NO_TEST}</p>"
     return (
         '<table class="correlations"><caption>Correlations of paired scores</caption>'
         f'<thead><tr><th scope="col" class="number">component</th>{head}<td></td></tr></thead>'

@@ -113,7 +113,6 @@ def weighted_retrievals(records: Iterable[Record]) -> list[Record]:
     return sorted(found, key=lambda record: (record["method"], record["ridge"], record["k"]))
 
 
-def retrieval_name(record: Record) -> str:
+def method_name(record: Record) -> str:
     """What a method of retrieval is called in figures and tables."""
-    m = f", m = {record['m']}" if record.get("m") else ""
-    return f"{record['method']}{m}, ridge {record['ridge']:g}"
+    return f"{record['method']}, m = {record['m']}" if record.get("m") else str(record["method"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from .bilingual import retrieval_name, weighted_retrievals
+from .bilingual import method_name, weighted_retrievals
 from .records import Record, curves_of, read, sets, slug
 
 # Blue for the algorithm on all rows, red for that on minibatches, dashed where they are ours.
@@ -160,35 +160,43 @@ def few_labels(records: list[Record]) -> Figure:
 
 
 def retrieval(records: list[Record]) -> Figure:
-    """Translations found first, and among the first ten, against the number of components."""
-    best = weighted_retrievals(records)
-    figure, axes = _panels(1, 2, (8, 3.8))
-    for ax, top, title in ((axes[0, 0], "top1", "nearest"), (axes[0, 1], "top10", "among the ten nearest")):
-        for name, marker in zip(dict.fromkeys(map(retrieval_name, best)), cycle(MARKERS), strict=False):
-            own = [record for record in best if retrieval_name(record) == name]
-            shades = {1e-4: "#0b3c6f", 1e-3: "#1f5fa8", 1e-2: "#7aa6d6"}
-            color = HEURISTICS.get(own[0]["method"], shades.get(own[0]["ridge"]))
-            values = [100 * record[top] for record in own]
-            ax.plot(
-                [record["k"] for record in own], values, marker + "-", color=color, label=name, markersize=5
-            )
-        ax.set(xlabel="components", ylabel="translations found (%)" if top == "top1" else None, title=title)
-        ax.set_xticks(sorted({r["k"] for r in best}))
-    _legend(figure, axes[0, 0])
+    """Translations found first, and among the first ten, against components: one panel for each ridge."""
+    found = weighted_retrievals(records)
+    ridges, widths = (sorted({record[name] for record in found}) for name in ("ridge", "k"))
+    figure, axes = _panels(2, len(ridges), (2.4 * len(ridges) + 0.6, 5.6), sharey="row")
+    for row, (top, what) in zip(axes, {"top1": "first", "top10": "among ten"}.items(), strict=True):
+        for ax, ridge in zip(row, ridges, strict=True):
+            own = [record for record in found if record["ridge"] == ridge]
+            for name, marker in zip(dict.fromkeys(map(method_name, own)), cycle(MARKERS), strict=False):
+                points = [record for record in own if method_name(record) == name]
+                k, share = [r["k"] for r in points], [100 * r[top] for r in points]
+                color = HEURISTICS.get(points[0]["method"], "#1f5fa8")
+                ax.plot(k, share, marker + "-", color=color, label=name, markersize=5)
+            ax.set_xticks(widths)
+            if ax is row[0]:
+                ax.set_ylabel(f"found {what} (%)")
+            ax.set(**{"title": f"ridge {ridge:g}"} if top == "top1" else {"xlabel": "components"})
+    _legend(figure, axes[0, 0], 4)
     return figure
 
 
-def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
+def _panels(
+    rows: int, columns: int, size: tuple[float, float], sharey: Literal["none", "row"] = "none"
+) -> tuple[Figure, Any]:
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.25, linewidth=0.6)
     return figure, axes
 
 
-def _legend(figure: Figure, ax: Any) -> None:
+def _legend(figure: Figure, ax: Any, columns: int = 3) -> None:
     """One legend for all panels, below them."""
     figure.legend(
-        *ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9
+        *ax.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
     )
