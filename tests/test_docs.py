@@ -57,8 +57,9 @@ def small_files(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 60))
     Y = X[:, :22] + rng.standard_normal((200, 22))
-    for prefix in ("", "new_"):
-        np.save(tmp_path / f"{prefix}x.npy", X[:, :24])
+    # As many new rows: the old ones, each a little changed.
+    for prefix, change in (("", 0.0), ("new_", 0.3)):
+        np.save(tmp_path / f"{prefix}x.npy", X[:, :24] + change * rng.standard_normal((200, 24)))
         np.savetxt(tmp_path / f"{prefix}y.csv", Y[:, :6], delimiter=",")
     np.save(tmp_path / "y.npy", Y)
     for name, view in zip(
@@ -70,6 +71,9 @@ def small_files(tmp_path):
         sp.save_npz(tmp_path / f"X_{language}.npz", sp.csr_array(counts.astype(float)))
         words = "\n".join(f"{language}{i}" for i in range(20))
         (tmp_path / f"vocab_{language}.txt.gz").write_bytes(gzip.compress(words.encode()))
+    (tmp_path / "folder" / "mediamill").mkdir(parents=True)
+    views = {f"{name}_{part}": view for name, view in (("X", X), ("Y", Y)) for part in ("train", "test")}
+    np.savez(tmp_path / "folder" / "mediamill" / "mediamill.npz", **views)
     (tmp_path / "url").mkdir()
     for day in range(2):
         rows = (" ".join(f"{i + 1}:{value:.4f}" for i, value in enumerate(row)) for row in X[day::2])
@@ -146,7 +150,7 @@ def test_commands_are_all_shown():
         line for page in PAGES for kind, text in blocks(page) if kind == "sh" for line in text.splitlines()
     ]
     shown = {line.split()[1] for line in lines if line.startswith("appgrad ")}
-    assert shown >= {"fit", "plan", "score", "transform", "inspect", "report"}
+    assert shown >= {"fit", "plan", "score", "transform", "inspect", "report", "experiment"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

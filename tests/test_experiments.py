@@ -61,7 +61,7 @@ def data_sets(tmp_path_factory):
 def short(monkeypatch):
     """Fewer points, and rows for the fit of what is there."""
     monkeypatch.setattr(curves, "checkpoints", lambda last, each_decade=8: [1, 3, 10])
-    for name in ("mnist", "mediamill", "ptb", "url"):
+    for name in ("mnist", "url"):
         monkeypatch.setattr(f"appgrad.experiments.{name}.checkpoints", lambda last, each_decade=8: [1, 3, 10])
     monkeypatch.setattr(bilingual, "TRAIN", 600)
     monkeypatch.setattr(bilingual, "CANDIDATES", 100)
@@ -98,6 +98,64 @@ def test_an_experiment_writes_records_and_figures_come_from_them(name, data_sets
     drawn = draw(tmp_path / f"{name}.jsonl", tmp_path / "figures")
     assert {path.name for path in drawn} == FIGURES[name]
     assert all(path.stat().st_size > 10000 for path in drawn)
+
+
+def drawn_lines(ax):
+    """Values by label, in order; lines without a label apart."""
+    found = {}
+    for line in ax.lines:
+        label = line.get_label() if not line.get_label().startswith("_") else "other"
+        found.setdefault(label, []).append((list(line.get_xdata()), list(line.get_ydata())))
+    return found
+
+
+def test_figures_show_what_records_say():
+    figures = pytest.importorskip("appgrad.experiments.figures")
+    point = {"kind": "point", "set": "s", "method": "AppGrad", "seed": 0}
+    points = [
+        point | {"iteration": t, "flops": np.exp(t), "seconds": t / 10, "tcc_in": 4 * t, "tcc_out": 2 * t}
+        for t in (1, 2)
+    ]
+    exact = {"kind": "solution", "set": "s", "method": "exact", "flops": np.exp(9), "seconds": 0.5}
+    published = {"kind": "published", "set": "s", "method": "AppGrad", "iteration": 2}
+    figure = figures.proportions(
+        [*points, exact | {"tcc_in": 16, "tcc_out": 5}, published | {"pcc_in": 44, "pcc_out": 77}]
+    )
+    panels = np.reshape(figure.axes, (2, 3))
+    for side, (shares, theirs) in enumerate((([25, 50], 44), ([40, 80], 77))):
+        for panel, (costs, true_cost) in enumerate((([1, 2], None), ([1, 2], 9), ([0.1, 0.2], 0.5))):
+            lines = drawn_lines(panels[side, panel])
+            np.testing.assert_allclose(lines["AppGrad"][0], [costs, shares])
+            if panel < 2:
+                np.testing.assert_allclose(lines["AppGrad, published"][0], [[2], [theirs]])
+            if true_cost is not None:
+                np.testing.assert_allclose(lines["exact"][0], [[true_cost], [100]])
+
+    heuristic = {"kind": "heuristic", "set": "s", "method": "NW-CCA", "flops": np.exp(3), "seconds": 2.0}
+    figure = figures.totals([*points, heuristic | {"tcc_in": 7, "tcc_out": 6}])
+    panels = np.reshape(figure.axes, (2, 2))
+    for side, (totals, level) in enumerate((([4, 8], 7), ([2, 4], 6))):
+        for panel, (costs, cost) in enumerate((([1, 2], 3), ([0.1, 0.2], 2))):
+            lines = drawn_lines(panels[side, panel])
+            np.testing.assert_allclose(lines["AppGrad"][0], [costs, totals])
+            np.testing.assert_allclose(lines["NW-CCA"][0], [[cost], [level]])
+            np.testing.assert_allclose(lines["other"][0][1], [level, level])
+
+    found = {"kind": "retrieval", "weighted": True, "m": None}
+    records = [
+        found | {"method": method, "k": k, "ridge": ridge, "top1": share, "top10": share + 0.1}
+        for method, ridge, k, share in (("CCA", 0.1, 5, 0.3), ("CCA", 0.1, 9, 0.4), ("NW-CCA", 0.2, 5, 0.2))
+    ]
+    figure = figures.retrieval([*records, records[0] | {"weighted": False, "top1": 0.0}])
+    panels = np.reshape(figure.axes, (2, 2))
+    for row, more in enumerate((0, 10)):
+        np.testing.assert_allclose(drawn_lines(panels[row, 0])["CCA"][0], [[5, 9], [30 + more, 40 + more]])
+        np.testing.assert_allclose(drawn_lines(panels[row, 1])["NW-CCA"][0], [[5], [20 + more]])
+
+    label = {"kind": "labels", "features": "CCA", "k": 20, "ridge": 0.1, "labels": 50}
+    records = [label | {"seed": seed, "accuracy": share} for seed, share in ((0, 0.5), (1, 0.7))]
+    (panel,) = figures.few_labels(records).axes
+    np.testing.assert_allclose(drawn_lines(panel)["CCA, ridge 0.1"][0], [[50], [60]])
 
 
 def test_candidates_have_no_text_of_the_fit_and_none_twice(tmp_path, monkeypatch, rng):
@@ -141,8 +199,29 @@ def test_the_step_is_the_best_on_rows_held_out(solver, tmp_path):
     with writing(tmp_path / "r.jsonl") as writer:
         found = with_step(writer, judge, Curve("x", {"solver": solver, **curves.LETTER}, [20]), {})
     _, tried = read(tmp_path / "r.jsonl")
-    assert len(tried) == len(curves.MULTIPLES[solver])
-    assert found.params["step_size"] == max(tried, key=lambda record: record["tcc"])["step"]
+    steady = {record["step"]: record["tcc"] for record in tried if record["steady"]}
+    best = max(steady, key=lambda step: steady[step])
+    assert found.params["step_size"] == best
+    # It lies within what was tried: no longer one is better, and no shorter one.
+    assert min(record["step"] for record in tried) < best < max(record["step"] for record in tried)
+
+
+def test_a_step_that_runs_away_is_none(tmp_path, monkeypatch):
+    p = planted(2000, 12, 10, [0.9, 0.8, 0.7], random_state=0)
+    judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 3)
+    sure = judge.longest_step()
+    monkeypatch.setattr(Judge, "longest_step", lambda judge: 10 * sure)
+    with writing(tmp_path / "r.jsonl") as writer:
+        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [30]), {})
+        assert curve.params["step_size"] < 3 * sure
+        add_curve(writer, judge, curve, 0, {})
+        add_curve(writer, judge, curve._replace(params=curve.params | {"step_size": 10 * sure}), 0, {})
+    _, records = read(tmp_path / "r.jsonl")
+    assert not records[0]["steady"]
+    first, second = (i for i, record in enumerate(records) if record["kind"] == "curve")
+    events = [i for i, record in enumerate(records) if record["kind"] == "event"]
+    assert first < second < min(events)
+    assert "ran away" in records[events[0]]["event"]
 
 
 def test_looking_takes_no_time(tmp_path, monkeypatch):

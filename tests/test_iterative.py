@@ -331,7 +331,9 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
     assert "interrupted; the best model so far is in m.cca" in done.stderr
     from appgrad import load
 
-    assert load(tmp_path / "m.cca").canonical_correlations_[0] > 0.9
+    model = load(tmp_path / "m.cca")
+    assert model.canonical_correlations_[0] > 0.9
+    assert model._origin.remarks == ("the fit was interrupted",)
 
 
 @pytest.mark.parametrize("step", [3.0, 100.0, 1e10, 1e300])

@@ -2,12 +2,14 @@
 
 import bz2
 import hashlib
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from appgrad import loaders
+from appgrad.experiments import bilingual
 from appgrad.loaders import load_mediamill, load_mnist, load_ptb, load_sparse
 from appgrad.url_reputation import is_url_reputation, load_url_reputation
 
@@ -76,6 +78,8 @@ def test_what_is_missing_is_named(tmp_path):
         load_mnist(tmp_path)
     with pytest.raises(ValueError, match="debian_paths cannot be downloaded: give the folder"):
         load_sparse("debian_paths", None)
+    with pytest.raises(ValueError, match=r"no sparse views are called 'nope': there are malicious_urls, "):
+        load_sparse("nope", tmp_path)
 
 
 @pytest.fixture
@@ -189,6 +193,15 @@ def test_damaged_files_are_called_so(tmp_path):
     np.savez(tmp_path / "mnist.npz", x_test=np.zeros((1, 28, 28)))
     with pytest.raises(ValueError, match=r"the files of MNIST are damaged .*x_train"):
         load_mnist(tmp_path)
+
+
+@pytest.mark.parametrize("load", [bilingual.load, partial(load_sparse, "bilingual_en_it")])
+def test_damaged_sparse_views_are_named(load, tmp_path):
+    (tmp_path / "bilingual_en_it").mkdir()
+    for name in ("X_en", "X_it"):
+        (tmp_path / "bilingual_en_it" / f"{name}.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(ValueError, match="the files of bilingual_en_it are damaged or of another kind"):
+        load(tmp_path)
 
 
 def test_views_that_are_not_pairs(tmp_path):

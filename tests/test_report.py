@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import warnings
 from html.parser import HTMLParser
 
 import numpy as np
@@ -66,7 +67,7 @@ def report_of(model, data=None, names=None, **more):
     names = (names_of(model, "x"), names_of(model, "y")) if names is None else names
     if data is not None:
         more["scores"] = scores_of(model, as_views(*data))
-    return page(findings(model, names, title="t", command="appgrad fit", **more))
+    return page(findings(model, names, title="t", **{"command": "appgrad fit"} | more))
 
 
 def test_what_a_report_says(data):
@@ -255,6 +256,34 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     assert "columns for 40 rows" not in calm
     assert "with ridge" in calm
     assert "*" not in "".join(Page(calm).texts["td"])
+
+
+def test_real_correlations_of_many_dependent_columns_are_not_called_forced(rng, tmp_path):
+    """More columns than rows, of three factors: the fit does not warn, nor does what shows it later."""
+    factors = rng.standard_normal((200, 3))
+    X, Y = (np.tile(factors + 0.01 * rng.standard_normal((200, 3)), (1, times)) for times in (50, 30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CCA(2).fit(X, Y).save(tmp_path / "m.cca")
+    html = report_of(load(tmp_path / "m.cca"))
+    assert 'class="remarks"' not in html
+    assert "forced" not in html
+
+
+def test_what_a_stream_has_warned_of_is_kept(rng, tmp_path):
+    model = CCA(2).partial_fit(rng.standard_normal((40, 50)), rng.standard_normal((40, 60)))
+    with pytest.warns(UserWarning, match="110 columns for 40 rows"):
+        model.save(tmp_path / "m.cca")
+    assert "110 columns for 40 rows" in report_of(load(tmp_path / "m.cca"))
+
+
+def test_a_command_is_shown_as_it_was_typed(data):
+    model = CCA(1).fit(*data)
+    model._origin = Origin("a  b.npy", "y.npy", "appgrad fit 'a  b.npy' y.npy")
+    html = report_of(model, command="appgrad fit 'a  b.npy' y.npy")
+    assert "appgrad fit &#x27;a  b.npy&#x27; y.npy</" in html
+    assert "says the model file" not in html
+    assert "appgrad fit &#x27;a  b.npy&#x27; y.npy  # says the model file" in report_of(model)
 
 
 def test_nothing_is_said_of_exact_kernels_that_fit_well(rng):

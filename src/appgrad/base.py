@@ -27,7 +27,7 @@ from .moments import second_moments
 from .options import ITERATIVE, Options
 from .origin import Origin
 from .parameters import checked
-from .remarks import warn_if_unconverged
+from .remarks import overfit_warnings, warn_if_unconverged
 from .solve import Problem, Progress, Solution
 from .sources import as_views, dask_back_end, is_views
 from .streaming import StreamingMixin, generator, ndim, require_components
@@ -99,7 +99,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             if book is not None:
                 book.write(progress)
             solution = progress.solution()
-        self._warn(views.n_samples, views.n_features_x, views.n_features_y, solution)
+        shape = views.n_samples, views.n_features_x, views.n_features_y
+        remarks = overfit_warnings(self._overfit(*shape, solution))
         if not interrupted:
             warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
         if self.verbose:
@@ -115,7 +116,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         self.history_ = history
         resumed = saved if choice.solver in ITERATIVE else None
         self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
-        self._y_1d, self._origin = one_dimensional, None
+        self._y_1d, self._origin, self._remarks = one_dimensional, None, remarks
         if interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
         return self
@@ -217,6 +218,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             "facts": {name: getattr(self, name) for name in (FACTS if fitted else COUNTS)},
             "fitted": fitted,
             "history": self.history_ if fitted else [],
+            "remarks": self._remarks if fitted else [],
             "y_1d": self._y_1d,
             # Rows that came later are not of these files.
             "origin": None if stream is not None or self._origin is None else self._origin.packed(),

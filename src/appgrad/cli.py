@@ -33,6 +33,7 @@ from .choose import plan as planned
 from .costs import size
 from .demo import show_digits
 from .estimators import CCA
+from .facts import facts_of, json_list, overfitted
 from .features import leading_components, names_of
 from .files import read_table
 from .findings import findings, fit_findings, is_forced, remarks_on, rows_shown
@@ -47,10 +48,7 @@ from .report import write_report
 from .sources import dask_back_end, open_views
 from .sparse_cca import SparseCCA
 from .terminal import (
-    facts_of,
-    json_list,
     out,
-    overfitted,
     print_components,
     print_json,
     print_model,
@@ -187,11 +185,13 @@ def fit(
             warnings.simplefilter("always")
             watch.begin("reading files")
             views = open_views(x, y, client=client)
+            origin = Origin(*views.labels, typed())
             try:
                 model.set_params(callback=watch.step).fit(watch.views("fit", views))
             except KeyboardInterrupt:
                 written = []
                 if output is not None and hasattr(model, "canonical_correlations_"):
+                    model._origin = origin._replace(remarks=("the fit was interrupted",))
                     model.save(output)
                     written.append(f"the best model so far is in {output}")
                 if checkpoint is not None and checkpoint.exists():
@@ -201,7 +201,9 @@ def fit(
             model.callback = None
             fitted = time.perf_counter() - start
             messages = list(dict.fromkeys(in_options(str(w.message)) for w in caught))
-            model._origin = Origin(*views.labels, typed(), tuple(messages))
+            if checkpoint is not None and model.solver_ not in ITERATIVE:
+                messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
+            model._origin = origin._replace(remarks=tuple(messages))
             if output is not None:
                 model.save(output)
         with line(not as_json) as watch:
@@ -209,13 +211,11 @@ def fit(
                 _held_out(model, watch.views("held out", views), holdout, seed, output) if holdout else None
             )
         spent = time.perf_counter() - start
-        messages += overfitted(model, tested)
         if tested is not None:
+            messages += overfitted(model, tested.correlations)
             model._origin = model._origin._replace(tested=tested)
             if output is not None:
                 messages += _saved_again(model, output)
-        if checkpoint is not None and model.solver_ not in ITERATIVE:
-            messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
         # What was computed is shown, whatever becomes of the report.
         lost = None
         if report is not None:

@@ -1,9 +1,8 @@
-"""What there is to say of a model, as plain facts: for a report, or whatever else may show them."""
+"""All there is to say of a model and of rows, as plain facts: for a report, or what else may show them."""
 
 from __future__ import annotations
 
 import platform
-import warnings
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import scipy
 import sklearn
 
 from .base import BaseCCA
+from .facts import correlation_columns, facts_in_words, json_list, overfitted
 from .features import leading_components, lines_of, measure_of, names_of, shown
 from .kernel_cca import KernelCCA
 from .labels import Groups, groups_or_numbers
 from .metrics import correlations
 from .options import ITERATIVE
-from .origin import HeldOut
-from .solve import Solution
-from .terminal import correlation_columns, facts_in_words, json_list, overfitted
 from .version import __version__
 from .views import Array, Views
 
@@ -52,11 +49,11 @@ def findings(
     origin = model._origin
     tested = None if origin is None else origin.tested
     found = correlation_columns(model, tested) | ({} if columns is None else columns)
-    remarks, about = [] if remarks is None else remarks, {} if about is None else about
+    remarks, about, where = remarks or [], about or {}, {}
     if origin is not None:
-        about = {"x": origin.x, "y": origin.y} | about
-        made = " ".join(origin.command.split())
-        command = command if made == command else f"{made}  # says the model file\n{command}"
+        where = {"x": origin.x, "y": origin.y}
+        made = " ".join(origin.command.splitlines())
+        command = command if origin.command == command else f"{made}  # says the model file\n{command}"
     components = leading_components(model, top, names)
     for item in (item for component in components for view in component.values() for item in view):
         item["feature"] = shown(item["feature"], LENGTH)
@@ -76,7 +73,7 @@ def findings(
         "no_history": why_none,
         "scores": scores,
         "about": {
-            **{name: text for name, text in about.items() if name in ("x", "y")},
+            **where,
             **facts_in_words(model),
             "ridge": f"{model.ridge}",
             "parameters": " ".join(repr(model).split()),
@@ -126,7 +123,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict
         raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
     U, V = model.transform(views)
     found, rows = correlations(U, V), sampled(n, U.shape[1])
-    remarks = overfitted(model, HeldOut(found, ""), "these rows")
+    remarks = overfitted(model, found, "these rows")
     if n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6):
         remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
     return {
@@ -203,33 +200,18 @@ def _time(model: BaseCCA) -> dict[str, str]:
     return {} if "_stream" in model.__dict__ else {"time": f"{model.history_[-1]['seconds']:.2f} s"}
 
 
-def _warnings_of(model: BaseCCA) -> list[str]:
-    """What a fit warns of its correlations, told again from the model."""
-    # Ranks are not kept. Those of exact kernels are no matter of columns: nothing is said of them.
-    exact = isinstance(model, KernelCCA) and model.approximation is None
-    known: dict[str, Any] = dict.fromkeys(Solution._fields, np.empty(0)) | {
-        "correlations": model.canonical_correlations_,
-        "training_correlations": model.training_correlations_,
-        "x_weights": model.x_weights_,
-        "y_weights": model.y_weights_,
-        "ranks": (1, 1) if exact else (0, 0),
-    }
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model._warn(model.n_samples_, *model._widths(), Solution(**known))
-    return [str(w.message) for w in caught]
-
-
 def remarks_on(model: BaseCCA) -> list[str]:
     """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
     origin = model._origin
-    of_fit = [] if origin is None else [*origin.remarks, *overfitted(model, origin.tested)]
-    return list(dict.fromkeys([*_warnings_of(model), *of_fit]))
+    found = [*model._remarks, *(() if origin is None else origin.remarks)]
+    if origin is not None and origin.tested is not None:
+        found += overfitted(model, origin.tested.correlations)
+    return list(dict.fromkeys(found))
 
 
 def is_forced(model: BaseCCA) -> bool:
     """Whether any rows of this shape would be as correlated."""
-    return bool(_warnings_of(model)) and bool(model.training_correlations_[0] > 0.99)
+    return bool(model._remarks) and bool(model.training_correlations_[0] > 0.99)
 
 
 def _made() -> str:

@@ -20,7 +20,7 @@ from .matrices import is_dask
 from .options import Options
 from .packing import packed, same_parts, unpacked
 from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import warn_if_flexible, warn_if_memorised, warn_if_trivial
+from .remarks import flexible, memorised, trivial
 from .solve import Problem, Progress, Solution
 from .streaming import FITTED
 from .threads import budget
@@ -269,13 +269,13 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             return super().merge(other)
         raise ValueError("features of other landmarks or frequencies cannot be added: use one stream, or fit")
 
-    def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
+    def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         if self.approximation is None and any(solution.ranks):
-            warn_if_flexible(n, solution)
+            found = flexible(n, solution)
         else:
             because = f"functions with {p1} and {p2} weights fit {n} rows"
-            warn_if_trivial(n, p1, p2, solution, because, "Use a larger ridge")
-        warn_if_memorised(solution)
+            found = trivial(n, p1, p2, solution, because, "Use a larger ridge")
+        return found + memorised(solution)
 
     def _facts(self, found: Fitted, problem: Problem, n: int) -> dict[str, Any]:
         return {

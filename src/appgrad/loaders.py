@@ -144,24 +144,34 @@ def load_ptb(folder: Folder = None, context: str = "next") -> Paired:
     return Paired(X, y, X_test, y_test)
 
 
-@named("sparse views")
 def load_sparse(name: str, folder: Folder, test: float = 0.1, seed: int = 0) -> Paired:
     """One of the sparse pairs of views (SPARSE) with a share of rows, drawn at random, for testing."""
-    if folder is None:
-        raise ValueError(f"{name} cannot be downloaded: give the folder that holds {name}/{SPARSE[name][0]}")
-    paths = [within(folder, file, name) for file in SPARSE[name]]
-    X, y = (sp.csr_array(sp.load_npz(path)) for path in paths)
-    require_paired(X, y, name)
+    X, y = sparse_views(name, folder)
     order = np.random.default_rng(seed).permutation(X.shape[0])
     size = round(test * len(order))
     rows, others = np.sort(order[size:]), np.sort(order[:size])
     return Paired(X[rows], y[rows], X[others], y[others])
 
 
-def require_paired(X: Any, y: Any, name: str) -> None:
-    """Raise unless both views have as many rows."""
+def sparse_views(name: str, folder: Folder) -> tuple[Any, Any]:
+    """Both views of one of the sparse pairs, all rows."""
+    if name not in SPARSE:
+        raise ValueError(f"no sparse views are called {name!r}: there are {', '.join(SPARSE)}")
+    if folder is None:
+        raise ValueError(f"{name} cannot be downloaded: give the folder that holds {name}/{SPARSE[name][0]}")
+    read = named(name)(_sparse)
+    X, y = (read(within(folder, file, name)) for file in SPARSE[name])
     if X.shape[0] != y.shape[0]:
         raise ValueError(f"{name}: {X.shape[0]} rows in one view, {y.shape[0]} in the other: expected pairs")
+    return X, y
+
+
+def _sparse(path: Path) -> Any:
+    # As with numpy.
+    with path.open("rb") as file:
+        found = sp.csr_array(sp.load_npz(file))
+    found.sort_indices()
+    return found
 
 
 def _in_context(ids: Array, context: str, p: int) -> tuple[Any, Any]:

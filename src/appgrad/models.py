@@ -45,6 +45,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
         model._unpack_facts(meta.get("more"), arrays)
         if fitted:
             model.history_ = _history(meta["history"])
+            model._remarks = tuple(map(str, meta["remarks"]))
             for name in model._arrays:
                 setattr(model, name, arrays[name])
             _require_whole(model)

@@ -164,7 +164,7 @@ def loadings(
     """
     if view not in ("x", "y"):
         raise ValueError(f"view must be 'x' or 'y', got {view!r}")
-    _require_component(component, model)
+    _require_component(component, _components_of(model))
     order, values = leading_columns(model, view, component, top)
     known = _names(model, view, names)
     ax = _axes(ax)
@@ -279,7 +279,7 @@ def biplot(
     20
     """
     for component in components:
-        _require_component(component, model)
+        _require_component(component, _components_of(model))
     arrows = {view: _arrows(model, view, components, top) for view in "xy"}
     found = model.transform(X) if y is None else model.transform(X, y)
     points = np.asarray(found if isinstance(found, np.ndarray) else (found[0] + found[1]) / 2)
@@ -387,8 +387,11 @@ def _of_fitted(found: Any, attribute: str) -> Any:
     return getattr(found, attribute)
 
 
-def _require_component(component: int, model: BaseCCA) -> None:
-    k = len(_of_fitted(model, "canonical_correlations_"))
+def _components_of(model: BaseCCA) -> int:
+    return len(_of_fitted(model, "canonical_correlations_"))
+
+
+def _require_component(component: int, k: int) -> None:
     if component != int(component) or not 0 <= component < k:
         raise ValueError(f"there are components 0 to {k - 1}, got {component}")
 

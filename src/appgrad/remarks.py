@@ -105,60 +105,63 @@ def _cancelled(solution: Solution) -> float:
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
-def warn_if_chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> None:
-    """Warn of correlations that the best columns of so many have in any data.
+def overfit_warnings(texts: list[str]) -> tuple[str, ...]:
+    """Warn of each, and keep them for whoever looks at the model later."""
+    for text in texts:
+        warnings.warn(text, OverfitWarning, stacklevel=3)
+    return tuple(texts)
+
+
+def chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> list[str]:
+    """A remark on correlations that the best columns of so many have in any data.
 
     The best s of p columns explain about 2 s log(e p / s) / n of anything (Foster & George 1994).
     """
     terms = (2 * s * np.log(np.e * p / s) for s, p in zip(used, columns, strict=True) if s)
     chance, found = float(np.sqrt(min(1.0, sum(terms) / n))), float(solution.training_correlations[0])
-    if found < chance or chance == 1:
-        warnings.warn(
-            f"a correlation of {found:.2f} says little: the best {used[0]} + {used[1]} of {columns[0]} + "
-            f"{columns[1]} columns have up to about {chance:.2f} in {n} rows of any data. Judge by held-out "
-            "rows (score, SparseCCACV), or use fewer columns",
-            OverfitWarning,
-            stacklevel=3,
-        )
+    if found >= chance and chance < 1:
+        return []
+    return [
+        f"a correlation of {found:.2f} says little: the best {used[0]} + {used[1]} of {columns[0]} + "
+        f"{columns[1]} columns have up to about {chance:.2f} in {n} rows of any data. Judge by held-out "
+        "rows (score, SparseCCACV), or use fewer columns"
+    ]
 
 
-def warn_if_memorised(solution: Solution) -> None:
-    """Warn of functions that fit the training rows far better than the ridge lets them count."""
+def memorised(solution: Solution) -> list[str]:
+    """A remark on functions that fit the training rows far better than the ridge lets them count."""
     training, counted = solution.training_correlations[0], solution.correlations[0]
-    if training > MEMORISED and counted < training / 3:
-        warnings.warn(
-            f"the scores of the training rows are correlated by {training:.2f}, but only by {counted:.2f} "
-            "when functions pay for their norm: they know rows by heart. Judge by held-out rows (score)",
-            OverfitWarning,
-            stacklevel=4,
-        )
+    if training <= MEMORISED or counted >= training / 3:
+        return []
+    return [
+        f"the scores of the training rows are correlated by {training:.2f}, but only by {counted:.2f} "
+        "when functions pay for their norm: they know rows by heart. Judge by held-out rows (score)"
+    ]
 
 
-def warn_if_flexible(n: int, solution: Solution) -> None:
-    """Warn of functions of so many dimensions that those of any rows are correlated.
+def flexible(n: int, solution: Solution) -> list[str]:
+    """A remark on functions of so many dimensions that those of any rows are correlated.
 
     Random subspaces of a fifth of all dimensions each have correlations up to 0.8 (Wachter 1980).
     """
     x, y = solution.ranks
-    if x + y >= n / FLEXIBLE:
-        warnings.warn(
-            f"functions of X and y have {x} and {y} dimensions for {n} rows: those of unrelated rows would "
-            "be correlated too. Use a larger ridge, and judge by held-out rows (score)",
-            OverfitWarning,
-            stacklevel=4,
-        )
+    if x + y < n / FLEXIBLE:
+        return []
+    return [
+        f"functions of X and y have {x} and {y} dimensions for {n} rows: those of unrelated rows would "
+        "be correlated too. Use a larger ridge, and judge by held-out rows (score)"
+    ]
 
 
-def warn_if_trivial(
+def trivial(
     n: int, p1: int, p2: int, solution: Solution, because: str | None = None, advice: str = "Set a ridge"
-) -> None:
-    """Warn of correlations that any data of this shape would have."""
+) -> list[str]:
+    """A remark on correlations that any data of this shape would have."""
     p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
-    if p >= n and sum(ranks) >= n and solution.correlations[0] > 0.99:
-        warnings.warn(
-            f"correlations are close to 1 because {because or f'there are {p} columns for {n} rows'}, not "
-            f"because the views are related: any data would do. {advice}, and judge by held-out rows (score)",
-            OverfitWarning,
-            stacklevel=3,
-        )
+    if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:
+        return []
+    return [
+        f"correlations are close to 1 because {because or f'there are {p} columns for {n} rows'}, not "
+        f"because the views are related: any data would do. {advice}, and judge by held-out rows (score)"
+    ]

@@ -12,7 +12,7 @@ from .derived_views import CountedViews
 from .estimators import CCA
 from .options import Options
 from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import warn_if_chosen
+from .remarks import chosen
 from .solve import Problem, Progress, Solution
 from .thresholds import PENALTIES, Sparsity
 from .views import Array
@@ -184,9 +184,9 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         first = self.x_weights_ * rho, self.y_weights_ * rho
         return first[0].astype(np.float64), first[1].astype(np.float64)
 
-    def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
+    def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         used = [int(np.any(W != 0, axis=1).sum()) for W in (solution.x_weights, solution.y_weights)]
-        warn_if_chosen(n, (p1, p2), (used[0], used[1]), solution)
+        return chosen(n, (p1, p2), (used[0], used[1]), solution)
 
     def _prepared(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator

@@ -21,7 +21,7 @@ from .moments import moments
 from .options import Options
 from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
-from .remarks import warn_if_trivial
+from .remarks import overfit_warnings, trivial
 from .solve import Limits, Problem, Progress, Solution, says_stop
 from .sources import as_views, is_views
 from .views import Array, ArrayViews, Block, Views
@@ -44,7 +44,7 @@ FITTED = (
     "_y_slopes",
 )
 # What else a stream leaves to be computed when it is first asked for.
-LAZY = ("n_iter_", "n_passes_", "solver_", "solver_reason_", "history_")
+LAZY = ("n_iter_", "n_passes_", "solver_", "solver_reason_", "history_", "_remarks")
 
 
 def _streams(model: Any) -> bool:
@@ -236,9 +236,9 @@ class StreamingMixin:
             f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(STREAMING)}"
         )
 
-    def _warn(self, n: int, p1: int, p2: int, solution: Solution) -> None:
-        """Warn of correlations that say nothing."""
-        warn_if_trivial(n, p1, p2, solution)
+    def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
+        """Remarks on correlations that say nothing."""
+        return trivial(n, p1, p2, solution)
 
     def _prepared_stream(
         self, views: Views, problem: Problem, rng: np.random.Generator
@@ -282,7 +282,8 @@ class StreamingMixin:
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
         p1, p2 = self._widths()
-        self._warn(int(min(self.n_samples_, stream.rows)), p1, p2, solution)
+        texts = self._overfit(int(min(self.n_samples_, stream.rows)), p1, p2, solution)
+        self._remarks = overfit_warnings(texts)
 
     def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
         """What a stream needs to go on, as JSON and arrays; None where there is no stream."""

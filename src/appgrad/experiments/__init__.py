@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,9 +25,7 @@ def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str
         raise ValueError(f"no experiment is called {name!r}: there are {', '.join(EXPERIMENTS)}")
     # Without the folders: a record must not tell of the machine it was made on.
     given = "" if data is None else " --data DIR"
-    command = (
-        shlex.join(["appgrad", "experiment", name]) + given + " --out DIR" + (" --quick" if quick else "")
-    )
+    command = f"appgrad experiment {name}{given} --out DIR" + (" --quick" if quick else "")
     with writing(out / f"{name}.jsonl", experiment=name, command=command, quick=quick) as writer:
         start = time.perf_counter()
         yield from EXPERIMENTS[name](data, writer, quick)

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ..estimators import CCA
-from ..loaders import SPARSE, Folder, Paired, require_paired, within
+from ..loaders import Folder, Paired, sparse_views
 from ..views import Array, ArrayViews
 from .curves import add_sizes
+from .heuristics import heuristic_solution
 from .records import Record, Writer
-from .url import heuristic_solution
 
 TRAIN, CANDIDATES = 100_000, 5_000
 
@@ -43,12 +43,7 @@ def load(folder: Folder) -> Paired:
     Descriptions of packages of one source resemble each other and lie side by side: the rows of the fit and
     the others are not drawn at random.
     """
-    if folder is None:
-        raise ValueError("bilingual_en_it cannot be downloaded: give the folder that holds it")
-    X, y = (
-        sp.csr_array(sp.load_npz(within(folder, f, "bilingual_en_it"))) for f in SPARSE["bilingual_en_it"]
-    )
-    require_paired(X, y, "bilingual_en_it")
+    X, y = sparse_views("bilingual_en_it", folder)
     if X.shape[0] <= TRAIN:
         raise ValueError(f"bilingual_en_it has {X.shape[0]} rows: expected more than the {TRAIN} of the fit")
     rest = np.flatnonzero(_is_first(X) & _is_first(y))

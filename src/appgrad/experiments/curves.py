@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ class Judge:
     """Total correlation captured by weights, on the rows of the fit and on others, without a ridge."""
 
     def __init__(self, name: str, data: Paired, k: int, center: bool = True) -> None:
-        self.name, self.data, self.k = name, data, k
+        self.name, self.data, self.k, self.center = name, data, k, center
         self._covs = [_unregularised(X, y, center) for X, y in ((data.X, data.y), (data.X_test, data.y_test))]
 
     def longest_step(self) -> float:
@@ -46,11 +46,16 @@ class Judge:
 
 
 class Curve(NamedTuple):
-    """A method, what it is called with, and after how many iterations it is looked at."""
+    """A method, what it is called with, after how many iterations it is looked at, and how often it is run.
+
+    Where a step is to be chosen, that comes first.
+    """
 
     method: str
     params: dict[str, Any]
     iterations: list[int]
+    seeds: int = 1
+    choose_step: bool = False
 
 
 def checkpoints(last: int, each_decade: int = 8) -> list[int]:
@@ -59,43 +64,75 @@ def checkpoints(last: int, each_decade: int = 8) -> list[int]:
     return sorted({round(t) for t in np.geomspace(1, last, count)})
 
 
-def our_curves(ends: tuple[int, int, int], each_decade: int = 8, **stochastic: Any) -> list[Curve]:
-    """Preconditioned AppGrad, stochastic AppGrad and LOBPCG, to these numbers of iterations."""
-    methods = {
-        "AppGrad, preconditioned": {"solver": "appgrad"},
-        "stochastic AppGrad, preconditioned": {"solver": "stochastic", **stochastic},
-        "LOBPCG": {"solver": "lobpcg"},
-    }
+def letter_curves(
+    ends: tuple[int, int], each_decade: int = 8, seeds: int = 1, **stochastic: Any
+) -> list[Curve]:
+    """The paper's algorithms to these numbers of iterations, with steps to be chosen."""
+    minibatches = {"solver": "stochastic", "normaliser": "batch", **stochastic}
+    looks = [checkpoints(end, each_decade) for end in ends]
     return [
-        Curve(method, {**params, "tol": 0}, checkpoints(end, each_decade))
-        for (method, params), end in zip(methods.items(), ends, strict=True)
+        Curve("AppGrad", {"solver": "appgrad", **LETTER}, looks[0], choose_step=True),
+        Curve("stochastic AppGrad", minibatches | LETTER, looks[1], seeds, choose_step=True),
     ]
 
 
-# Multiples of the longest step that are tried, and iterations of a trial.
-MULTIPLES = {"appgrad": (0.5, 1.0, 1.5, 2.0, 3.0), "stochastic": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)}
+def our_curves(
+    ends: tuple[int, int, int], each_decade: int = 8, seeds: int = 1, **stochastic: Any
+) -> list[Curve]:
+    """Preconditioned AppGrad, stochastic AppGrad and LOBPCG, to these numbers of iterations."""
+    looks = [checkpoints(end, each_decade) for end in ends]
+    minibatches = {"solver": "stochastic", "tol": 0, **stochastic}
+    return [
+        Curve("AppGrad, preconditioned", {"solver": "appgrad", "tol": 0}, looks[0]),
+        Curve("stochastic AppGrad, preconditioned", minibatches, looks[1], seeds),
+        Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, looks[2]),
+    ]
+
+
+# How far steps that are tried are apart, and the fewest iterations of a trial.
+FACTOR = {"appgrad": 1.5, "stochastic": 2.0}
 TRIAL = {"appgrad": 30, "stochastic": 300}
 
 
 def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]) -> Curve:
     """The same with the constant step that captures most on a tenth of the training rows, held out.
 
-    The paper chooses steps by cross-validation on a small part of the training set.
+    From one over the largest eigenvalue on, steps get longer as long as that captures more, else shorter; one
+    that has to be cut, for the iterate runs away, is none. A trial is a tenth as long as the run. The paper
+    chooses steps by cross-validation on a small part of the training set.
     """
     data, solver = judge.data, curve.params["solver"]
     order = np.random.default_rng(0).permutation(data.X.shape[0])
     held, rest = np.sort(order[: len(order) // 10]), np.sort(order[len(order) // 10 :])
-    trial = Judge(judge.name, Paired(data.X[rest], data.y[rest], data.X[held], data.y[held]), judge.k)
-    longest, found = judge.longest_step(), {}
-    for multiple in MULTIPLES[solver]:
-        step = float(f"{multiple * longest:.3g}")
-        params = {"step_size": step, "max_iter": min(TRIAL[solver], curve.iterations[-1]), "random_state": 0}
+    parts = Paired(data.X[rest], data.y[rest], data.X[held], data.y[held])
+    trial = Judge(judge.name, parts, judge.k, judge.center)
+    last = curve.iterations[-1]
+    length, longest = min(last, max(TRIAL[solver], last // 10)), judge.longest_step()
+
+    def tried(power: int) -> tuple[float, float]:
+        """What a step captures, and the step."""
+        step = float(f"{longest * FACTOR[solver] ** power:.3g}")
+        params = {"step_size": step, "max_iter": length, "random_state": 0}
         model = _fitted(trial, common | curve.params | params)
-        found[step] = trial.tcc(model.x_weights_, model.y_weights_)[1]
-        facts = {"set": judge.name, "method": curve.method, "iterations": params["max_iter"]}
-        writer.add(kind="step", **facts, step=step, tcc=found[step])
-    best = max(found, key=lambda step: found[step])
-    return curve._replace(params=curve.params | {"step_size": best})
+        tcc, steady = trial.tcc(model.x_weights_, model.y_weights_)[1], not events_of(model)
+        facts = {"set": judge.name, "method": curve.method, "iterations": length, "step": step}
+        writer.add(kind="step", **facts, tcc=tcc, steady=steady)
+        return (tcc if steady else -1.0), step
+
+    best, power = tried(0), 1
+    while (found := tried(power))[0] > best[0]:
+        best, power = found, power + 1
+    if power == 1:
+        # No longer one is better.
+        power = -1
+        while (found := tried(power))[0] > best[0] or best[0] < 0:
+            best, power = found, power - 1
+    return curve._replace(params=curve.params | {"step_size": best[1]})
+
+
+def events_of(model: CCA) -> list[dict[str, Any]]:
+    """Steps of a run at which something had to be done about it."""
+    return [step for step in model.history_ if "event" in step]
 
 
 def _fitted(judge: Judge, params: dict[str, Any]) -> CCA:
@@ -106,6 +143,19 @@ def _fitted(judge: Judge, params: dict[str, Any]) -> CCA:
         # The budget is the purpose of the run.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return CCA(judge.k, **params).fit(judge.data.X, judge.data.y)
+
+
+def add_curves(
+    writer: Writer, judge: Judge, curves: Iterable[Curve], common: dict[str, Any]
+) -> Iterator[str]:
+    """Write records of all curves; says what it is about to do."""
+    for curve in curves:
+        if curve.choose_step:
+            yield f"{judge.name}: {curve.method}: choosing a step"
+            curve = with_step(writer, judge, curve, common)
+        for seed in range(curve.seeds):
+            yield f"{judge.name}: {curve.method}" + (f", seed {seed}" if curve.seeds > 1 else "")
+            add_curve(writer, judge, curve, seed, common)
 
 
 def add_curve(writer: Writer, judge: Judge, curve: Curve, seed: int, common: dict[str, Any]) -> None:
@@ -136,7 +186,8 @@ def add_curve(writer: Writer, judge: Judge, curve: Curve, seed: int, common: dic
         looking += time.perf_counter() - start
 
     run = {"max_iter": curve.iterations[-1], "random_state": seed, "callback": look}
-    _fitted(judge, params | run)
+    for step in events_of(_fitted(judge, params | run)):
+        writer.add(kind="event", **facts, iteration=step["iteration"], event=step["event"])
 
 
 def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, Any]) -> None:

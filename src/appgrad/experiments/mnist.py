@@ -17,7 +17,7 @@ from .curves import (
     LETTER,
     Curve,
     Judge,
-    add_curve,
+    add_curves,
     add_sizes,
     add_solution,
     checkpoints,
@@ -45,7 +45,7 @@ PUBLISHED: dict[str, dict[str, list[float]]] = {
 
 def curves(quick: bool) -> list[Curve]:
     """What is run: the paper's algorithms, ours, and LOBPCG."""
-    far, steps = (120, 1000) if quick else (1200, 4000)
+    far, steps, seeds = (120, 1000, 1) if quick else (1200, 4000, 3)
     step = {**LETTER, "step_size": 0.05}
     return [
         Curve(
@@ -57,8 +57,9 @@ def curves(quick: bool) -> list[Curve]:
             "stochastic AppGrad",
             {"solver": "stochastic", "batch_size": 50, "normaliser": 200, **step},
             sorted({*checkpoints(steps), 100, 300, 500, 1000, 3000} & {*range(steps + 1)}),
+            seeds,
         ),
-        *our_curves((30, 300, 15) if quick else (200, 1200, 60)),
+        *our_curves((30, 300, 15) if quick else (200, 1200, 60), seeds=seeds),
     ]
 
 
@@ -69,10 +70,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
     add_sizes(writer, judge.name, data)
     yield "exact"
     add_solution(writer, judge, "exact", {**SETTING, "solver": "exact"})
-    for curve in curves(quick):
-        for seed in range(1 if quick or curve.params["solver"] != "stochastic" else 3):
-            yield f"{curve.method}, seed {seed}"
-            add_curve(writer, judge, curve, seed, SETTING)
+    yield from add_curves(writer, judge, curves(quick), SETTING)
     for name, published in PUBLISHED.items():
         cost = paper_flops("appgrad" if name == "AppGrad" else "stochastic", 60000, 392, 20, 50)
         for t, inside, outside in zip(published["iteration"], published["in"], published["out"], strict=True):

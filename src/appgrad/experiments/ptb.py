@@ -6,39 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..loaders import Folder, load_ptb
-from .curves import (
-    LETTER,
-    Curve,
-    Judge,
-    add_curve,
-    add_sizes,
-    add_solution,
-    checkpoints,
-    our_curves,
-    with_step,
-)
+from .curves import Judge, add_curves, add_sizes, add_solution, letter_curves, our_curves
 from .records import Writer
 
 # The variance of a word that is one of 100,000: what rarer words say does not hold for other rows.
 SETTING: dict[str, Any] = {"ridge": 1e-5}
 NAMES = {"next": "PTB, next word", "around": "PTB, two words either side"}
-
-
-def curves(quick: bool) -> list[Curve]:
-    """What is run: the paper's algorithms with a step chosen on held-out rows, ours, and LOBPCG."""
-    return [
-        Curve(
-            "AppGrad",
-            {"solver": "appgrad", **LETTER, "step_size": None},
-            checkpoints(30 if quick else 1000, 6),
-        ),
-        Curve(
-            "stochastic AppGrad",
-            {"solver": "stochastic", "batch_size": 1000, "normaliser": "batch", **LETTER, "step_size": None},
-            checkpoints(200 if quick else 5000, 6),
-        ),
-        *our_curves((20, 60, 15) if quick else (100, 1000, 60), 6, batch_size=5000),
-    ]
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
@@ -55,9 +28,6 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
         add_solution(
             writer, judge, "reference", {**SETTING, "solver": "lobpcg", "tol": 1e-6, "random_state": 0}
         )
-        for curve in curves(quick):
-            if "step_size" in curve.params:
-                yield f"{name}: {curve.method}: choosing a step"
-                curve = with_step(writer, judge, curve, SETTING)
-            yield f"{name}: {curve.method}"
-            add_curve(writer, judge, curve, 0, SETTING)
+        papers = letter_curves((30, 200) if quick else (1000, 5000), 6, batch_size=1000)
+        ours = our_curves((20, 60, 15) if quick else (100, 1000, 60), 6, batch_size=5000)
+        yield from add_curves(writer, judge, [*papers, *ours], SETTING)

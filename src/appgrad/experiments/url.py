@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from ..baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
-from ..derived_views import CountedViews
 from ..loaders import Folder, Paired, load_sparse
-from ..solve import Problem, Solution
 from ..url_reputation import is_url_reputation, load_url_reputation
-from ..views import ArrayViews, Views
-from .curves import Curve, Judge, add_curve, add_sizes, checkpoints
+from .curves import Curve, Judge, add_curves, add_sizes, checkpoints
+from .heuristics import add_heuristic
 from .records import Writer
 
 # What a column says that fewer than one row in 100,000 has does not hold for other rows.
@@ -58,9 +52,9 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
         data = setting.load()
         judge = Judge(setting.name, data, 20)
         add_sizes(writer, judge.name, data)
-        for curve in curves(setting.batch_size, setting.iterations, quick):
-            yield f"{setting.name}: {curve.method}"
-            add_curve(writer, judge, curve, 0, {"ridge": RIDGE})
+        yield from add_curves(
+            writer, judge, curves(setting.batch_size, setting.iterations, quick), {"ridge": RIDGE}
+        )
         for name, m in heuristics(quick):
             yield f"{setting.name}: {name}"
             add_heuristic(writer, judge, name, m, RIDGE)
@@ -70,32 +64,3 @@ def heuristics(quick: bool) -> list[tuple[str, int | None]]:
     """The paper's comparisons: no whitening, diagonal whitening, whitening of m principal components."""
     sizes = (100,) if quick else (100, 300, 1200)
     return [("NW-CCA", None), ("DW-CCA", None), *((f"PCA-CCA, m = {m}", m) for m in sizes)]
-
-
-def heuristic_solution(views: Views, name: str, m: int | None, k: int, ridge: float) -> Solution:
-    """What a heuristic finds."""
-    problem, rng = Problem(k, ridge=ridge), np.random.default_rng(0)
-    if m is not None:
-        return pca_cca(views, problem, m, rng)
-    return (nw_cca if name == "NW-CCA" else dw_cca)(views, problem, rng)
-
-
-def add_heuristic(writer: Writer, judge: Judge, name: str, m: int | None, ridge: float) -> None:
-    """Write a record of what a heuristic captures, and at what cost."""
-    views = CountedViews(ArrayViews(judge.data.X, judge.data.y))
-    start = time.perf_counter()
-    found = heuristic_solution(views, name, m, judge.k, ridge)
-    seconds = time.perf_counter() - start
-    # Means take a pass without products; so does, for PCA-CCA, the CCA of its components.
-    rounds = round(views.rows / views.n_samples) - (1 if m is None else 2)
-    inside, outside = judge.tcc(found.x_weights, found.y_weights)
-    writer.add(
-        kind="heuristic",
-        set=judge.name,
-        method=name,
-        rounds=rounds,
-        flops=heuristic_flops(views, judge.k, rounds, m),
-        seconds=seconds,
-        tcc_in=inside,
-        tcc_out=outside,
-    )
