@@ -142,6 +142,7 @@ def _curves(page: Page, record: Record) -> None:
         if isinstance(r, dict) and "published" in r
         for t, theirs, here in zip(r["iterations"], r["published"], r["ours"], strict=True)
     ]
+    page.say("As the experiment above, with a choice of normalisers, and three seeds for AppGrad as well.")
     page.table(("method", "iterations", "published PCC", "here, mean of three seeds"), rows)
 
 

@@ -69,10 +69,9 @@ def few_labels(page: Page, header: Record, records: list[Record]) -> None:
         for cca in (True, False)
     }
     gains = ", ".join(
-        f"{round(gain, 1) + 0.0:+.1f} ({n} labels)"
-        for gain, n in zip(best[True] - best[False], sizes, strict=True)
+        f"{gain:+.2f} ({n} labels)" for gain, n in zip(best[True] - best[False], sizes, strict=True)
     )
     page.say(
         f"The best canonical features against the best of pixels and principal components, in points: {gains}. One half of a digit says little "
-        "that its principal components do not: the gain is about the spread of the draws, and there only with a ridge that suits it, here chosen on the test images."
+        "that its principal components do not: what gain there is, is about the spread of the draws, and there only with a ridge that suits it, here chosen on the test images."
     )

@@ -286,7 +286,8 @@ def test_a_held_out_check_that_is_not_possible_fails_no_fit(run, rng, tmp_path):
 
 def test_shared_columns_are_noticed(folder, run):
     record = json.loads(run("fit", "x.npy", "x.npy", "--json", cwd=folder))
-    assert "do the views share a column?" in record["warnings"][0]
+    found = "components 1, 2: correlation 1 on any rows; do the views share a column?"
+    assert record["warnings"] == [found]
 
 
 def test_names_of_files_are_not_markup(folder, run):
@@ -294,6 +295,9 @@ def test_names_of_files_are_not_markup(folder, run):
     text = run("transform", "d[red].cca", "x.npy", "-o", "s[bold].csv", cwd=folder)
     assert "written to s[bold].csv" in text
     assert "[/x]: no such folder" in run("fit", "x.npy", "y.npy", "-o", "[/x]/m.cca", code=1, cwd=folder)
+    # Nor are they pictures.
+    assert "saved to a:x:.cca" in run("fit", "x.npy", "y.npy", "-o", "a:x:.cca", cwd=folder)
+    assert ":x:: no such folder" in run("fit", "x.npy", "y.npy", "-o", ":x:/m.cca", code=1, cwd=folder)
 
 
 def test_warnings_about_files_are_shown(folder, run, capsys):

@@ -16,7 +16,7 @@ RECORDS = [*DOCS.glob("results/*.jsonl"), *DOCS.glob("results/benchmarks/*.json"
 def write_results(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     yield importlib.import_module("write_results")
-    for name in ("write_results", "result_page", "benchmark_tables", "use_tables"):
+    for name in ("write_results", "result_page", "benchmark_tables", "use_tables", "claims"):
         sys.modules.pop(name, None)
 
 
@@ -45,6 +45,23 @@ def test_records_say_when_and_how_they_were_made(path):
     assert not header.get("quick")
     # No folder of the machine it was made on.
     assert not re.search(r"""(?:["' =]|^)/\w+/""", text)
+
+
+@pytest.mark.parametrize("path", [*DOCS.glob("results/*.jsonl")], ids=lambda path: path.name)
+def test_runs_are_whole_and_constant_steps_are_constant(path):
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert records[-1]["kind"] == "end"
+    curves = [r for r in records if r["kind"] == "curve"]
+    points = {(r["set"], r["method"], r["seed"]) for r in records if r["kind"] == "point"}
+    assert points == {(r["set"], r["method"], r["seed"]) for r in curves}
+    constant = {(r["set"], r["method"]) for r in curves if "step_size" in r["params"]}
+    assert not [r for r in records if r["kind"] == "event" and (r["set"], r["method"]) in constant]
+    # The best step lies within those that were tried.
+    for one in constant:
+        tried = [r for r in records if r["kind"] == "step" and (r["set"], r["method"]) == one]
+        steps = sorted(r["step"] for r in tried)
+        (chosen,) = {r["params"]["step_size"] for r in curves if (r["set"], r["method"]) == one}
+        assert not tried or steps[0] < chosen < steps[-1]
 
 
 def test_all_experiments_and_figures_are_there():

@@ -58,6 +58,8 @@ from .version import __version__
 from .views import Views
 from .watch import err, line
 
+# What a model that was saved early is told apart by.
+INTERRUPTED = "the fit was interrupted: its command would give another model"
 app = typer.Typer(
     help="Canonical correlation analysis on files: .npy, .npz, .csv, .tsv, .svm, .parquet, .h5, .zarr.",
     no_args_is_help=True,
@@ -191,9 +193,11 @@ def fit(
             except KeyboardInterrupt:
                 written = []
                 if output is not None and hasattr(model, "canonical_correlations_"):
-                    model._origin = origin._replace(remarks=("the fit was interrupted",))
+                    model._origin = origin._replace(remarks=(INTERRUPTED,))
                     model.save(output)
                     written.append(f"the best model so far is in {output}")
+                    if report is not None:
+                        written.append("a report of it is made by 'appgrad report'")
                 if checkpoint is not None and checkpoint.exists():
                     written.append(f"go on with --resume --checkpoint {checkpoint}")
                 say("error: interrupted; " + ("; ".join(written) or "nothing was written"), err)

@@ -54,16 +54,22 @@ def facts_in_words(model: BaseCCA) -> dict[str, str]:
 
 
 def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> list[str]:
-    """A sentence about the components that do not hold on other rows, by their correlations there."""
+    """Sentences about components that do not hold on other rows, or too well, by their correlations there."""
+    training = model.training_correlations_
+    shared = np.flatnonzero((training > 1 - 1e-9) & (others > 1 - 1e-6)) + 1
+    lost = np.flatnonzero(others < training / 2) + 1
     found = []
-    if model.training_correlations_[0] > 1 - 1e-9 and others[0] > 1 - 1e-6:
-        found = ["component 1 has correlation 1 on any rows: do the views share a column?"]
-    lost = np.flatnonzero(others < model.training_correlations_ / 2) + 1
-    if not len(lost):
-        return found
-    advice = "try a --ridge" if model.ridge == "auto" else "try a larger --ridge, or fewer components"
-    which = "component " + str(lost[0]) if len(lost) == 1 else "components " + ", ".join(map(str, lost))
-    return [*found, f"{which}: less than half of the correlation is left on {rows}; {advice}"]
+    if len(shared):
+        found.append(f"{_numbered(shared)}: correlation 1 on any rows; do the views share a column?")
+    if len(lost):
+        advice = "try a --ridge" if model.ridge == "auto" else "try a larger --ridge, or fewer components"
+        found.append(f"{_numbered(lost)}: less than half of the correlation is left on {rows}; {advice}")
+    return found
+
+
+def _numbered(components: Array) -> str:
+    """Which components, counted from one."""
+    return ("component " if len(components) == 1 else "components ") + ", ".join(map(str, components))
 
 
 def facts_of(model: BaseCCA) -> dict[str, Any]:

@@ -197,7 +197,9 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
 
 def _time(model: BaseCCA) -> dict[str, str]:
     """How long the fit took; of a stream nobody knows."""
-    return {} if "_stream" in model.__dict__ else {"time": f"{model.history_[-1]['seconds']:.2f} s"}
+    if "_stream" in model.__dict__:
+        return {}
+    return {"time": f"{model.history_[-1]['seconds']:.2f} s in the solver"}
 
 
 def remarks_on(model: BaseCCA) -> list[str]:

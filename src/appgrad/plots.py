@@ -301,8 +301,11 @@ def biplot(
     paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
     for (text, colour), (right, up), height in zip(texts, ends, _apart(ends, 0.11 * radius), strict=True):
         side = "left" if right >= 0 else "right"
-        place = (1.04 * right, 1.04 * up), (1.12 * right, height)
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}
+        # A line to a name that had to move; beside one that did not, it would read as a minus.
+        moved = abs(height - 1.04 * up) > 0.05 * radius
+        place = (1.04 * right, 1.04 * up), (1.12 * right if moved else 1.05 * right, height)
+        looks = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        line = looks if moved else None
         style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
         ax.annotate(text, *place, arrowprops=line, **style)
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")

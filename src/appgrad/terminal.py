@@ -16,7 +16,8 @@ from .facts import correlation_columns, facts_in_words
 from .features import measure_of
 from .origin import HeldOut
 
-out = Console()
+# Names of files and columns are data: ":x:" in one is no picture.
+out = Console(emoji=False)
 
 
 def say(text: str, console: Console = out, style: str | None = None) -> None:

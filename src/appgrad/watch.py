@@ -19,7 +19,7 @@ from .solve import Progress
 from .views import Views
 
 logger = logging.getLogger("appgrad")
-err = Console(stderr=True)
+err = Console(stderr=True, emoji=False)
 Callback = Callable[[Progress], Any]
 
 
