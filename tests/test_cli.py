@@ -115,6 +115,12 @@ def test_trivial_correlations_are_called_so(rng, tmp_path, run):
     assert "too few rows" in " ".join(text.split())
     record = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "--json", cwd=tmp_path))
     assert "150 columns for 60 rows" in record["warnings"][0]
+    run("fit", "x.npy", "y.npy", "-k", 2, "-o", "m.cca", cwd=tmp_path)
+    again = run("inspect", "m.cca", cwd=tmp_path)
+    assert "1.0000*" in again
+    assert "too few rows" in " ".join(again.split())
+    few = run("fit", "x.npy", "y.npy", "-k", 1, "--n-nonzero", 3, cwd=tmp_path)
+    assert "forced" not in few
     assert np.abs(record["held_out_correlations"]).max() < 0.6
     assert record["warnings"][1].startswith("components 1, 2: less than half of the correlation is left")
     calm = run("fit", "x.npy", "y.npy", "-k", 2, "--ridge", "2,1", "--json", "--holdout", 0, cwd=tmp_path)
@@ -322,7 +328,8 @@ def test_interrupted(folder, run, monkeypatch):
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")
     monkeypatch.setattr(CCA, "fit", interrupt)
-    assert "nothing was written" in run("fit", "x.npy", "y.npy", "-o", "n.cca", code=1, cwd=folder)
+    text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=1, cwd=folder)
+    assert text == "error: interrupted; nothing was written\n"
     assert not (folder / "n.cca").exists()
 
 

@@ -224,6 +224,43 @@ def test_a_step_that_runs_away_is_none(tmp_path, monkeypatch):
     assert "ran away" in records[events[0]]["event"]
 
 
+def test_trials_are_a_tenth_of_the_run_on_nine_tenths_of_the_rows(tmp_path, monkeypatch):
+    p = planted(2000, 12, 10, [0.9, 0.8, 0.7], random_state=0)
+    judge = Judge("planted", Paired(p.X + 1, p.y, p.X, p.y), 3, center=False)
+    asked, fitted = [], curves._fitted
+    monkeypatch.setattr(
+        curves, "_fitted", lambda trial, params: (asked.append(trial), fitted(trial, params))[1]
+    )
+    with writing(tmp_path / "r.jsonl") as writer:
+        curve = Curve("x", {"solver": "appgrad", **curves.LETTER}, [500])
+        with_step(writer, judge, curve, {"center": False})
+    assert {record["iterations"] for record in read(tmp_path / "r.jsonl")[1]} == {50}
+    for trial in asked:
+        assert not trial.center
+        assert trial.data.X.shape[0] == 1800
+        assert trial.data.X_test.shape[0] == 200
+
+
+def test_steps_of_next_to_nothing_are_not_looked_for(tmp_path):
+    """Views that have nothing in common: the start is as good as any step."""
+    S, T = (sp.random_array((500, p), density=0.02, rng=i, format="csr") for i, p in ((0, 60), (1, 50)))
+    judge = Judge("noise", Paired(S[:400], T[:400], S[400:], T[400:]), 20)
+    with writing(tmp_path / "r.jsonl") as writer:
+        with_step(writer, judge, curves.letter_curves((40, 40), batch_size=50)[1], {})
+    assert len(read(tmp_path / "r.jsonl")[1]) < 20
+
+
+def test_a_curve_is_run_with_every_seed(tmp_path):
+    p = planted(300, 8, 8, [0.9, 0.8], random_state=0)
+    judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 2)
+    curve = Curve("x", {"solver": "stochastic", "batch_size": 50}, [2], seeds=2)
+    with writing(tmp_path / "r.jsonl") as writer:
+        told = list(curves.add_curves(writer, judge, [curve], {}))
+    assert told == ["planted: x, seed 0", "planted: x, seed 1"]
+    first, second = (r["tcc_in"] for r in read(tmp_path / "r.jsonl")[1] if r["kind"] == "point")
+    assert first != second
+
+
 def test_looking_takes_no_time(tmp_path, monkeypatch):
     import time
 
@@ -267,6 +304,28 @@ def test_ranks_of_translations():
     # Nothing is nearer by chance: equal ones count against.
     assert translation_ranks(np.ones((4, 2)), np.ones((4, 2))).tolist() == [3, 3, 3, 3]
     assert translation_ranks(U, V[[1, 0, 2]]).tolist() == [1, 2, 0]
+    # What is not a number is not found.
+    assert translation_ranks(U, V * np.nan).tolist() == [2, 2, 2]
+
+
+def test_scores_count_by_their_correlations(tmp_path):
+    """The second score of each row is noise that only its small correlation keeps from leading astray."""
+    U, V = np.array([[1.0, 3], [-1, -3]]), np.array([[1.0, -3], [-1, 3]])
+    with writing(tmp_path / "r.jsonl") as writer:
+        bilingual._add(writer, lambda: bilingual.Scores(U, V, np.array([0.9, 0.1])), method="m", k=2, ridge=0)
+    plain, weighted = read(tmp_path / "r.jsonl")[1]
+    assert (plain["weighted"], plain["top1"]) == (False, 0.0)
+    assert (weighted["weighted"], weighted["top1"]) == (True, 1.0)
+
+
+@pytest.mark.parametrize(("name", "m"), [("NW-CCA", None), ("DW-CCA", None), ("PCA-CCA", 5)])
+def test_scores_of_heuristics_are_of_centred_rows(name, m):
+    p = planted(500, 8, 8, [0.9, 0.8], random_state=0)
+    data = Paired(p.X[:400] + 3, p.y[:400] - 2, p.X[400:] + 3, p.y[400:] - 2)
+    U, V, rho = bilingual._heuristic(data, name, m, 2, 1e-3)
+    assert np.abs(U.mean(axis=0)).max() < 0.5
+    assert np.abs(V.mean(axis=0)).max() < 0.5
+    assert rho[0] > 0.3
 
 
 def test_the_command(data_sets, tmp_path):

@@ -123,20 +123,67 @@ TAMPERED = {
     "held-out correlations of 2": lambda arrays, meta: meta.update(
         origin=Origin("x", "y", "fit", tested=HeldOut(np.array([2.0, 0]), "")).packed()
     ),
+    "rows below none": lambda arrays, meta: meta["facts"].update(n_samples_=-5),
+    "passes that are no number": lambda arrays, meta: meta["facts"].update(n_passes_=float("nan")),
+    "remarks that are a text": lambda arrays, meta: meta.update(remarks="boo"),
+    "remarks that are numbers": lambda arrays, meta: meta.update(remarks=[[1, True]]),
+    "an origin without words": lambda arrays, meta: meta.update(
+        origin=Origin(None, "y", "fit", ("beware",)).packed()
+    ),
+    "held-out correlations in words": lambda arrays, meta: meta.update(
+        origin=Origin("x", "y", "fit").packed()
+        | {"tested": {"correlations": ["0.5", "nan"], "method": "folds"}}
+    ),
     "missing array": lambda arrays, meta: arrays.pop("x_std_"),
 }
+
+
+def altered(model, path, change):
+    """Save a model, change its arrays and metadata, and write them again."""
+    model.save(path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays.pop("meta").tobytes())
+    change(arrays, meta)
+    with open(path, "wb") as file:
+        np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+
+
+def test_files_without_remarks_and_origin_are_read(model, tmp_path):
+    """As they were before either was kept."""
+    path = tmp_path / "m.cca"
+    altered(model, path, lambda arrays, meta: (meta.pop("remarks"), meta.pop("origin")))
+    assert load(path)._remarks == ()
+    load(path).save(path)
+
+
+def test_texts_of_a_file_are_one_plain_line(model, tmp_path):
+    hostile = "a\nerror: fake \x1b[31mred" + "x" * 10**6
+    model._origin = Origin(hostile, "y", "fit", (hostile,), HeldOut(np.zeros(2), hostile))
+    path = tmp_path / "m.cca"
+
+    def change(arrays, meta):
+        meta["remarks"] = [[hostile, True]]
+        meta["facts"]["solver_reason_"] = hostile
+
+    altered(model, path, change)
+    found = load(path)
+    texts = (
+        found._origin.x,
+        found._origin.remarks[0],
+        found._origin.tested.method,
+        found._remarks[0].text,
+        found.solver_reason_,
+    )
+    for text in texts:
+        assert len(text) < 3000
+        assert text.isprintable()
 
 
 @pytest.mark.parametrize("how", TAMPERED)
 def test_tampered(how, model, tmp_path):
     path = tmp_path / "m.cca"
-    model.save(path)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    meta = json.loads(arrays.pop("meta").tobytes())
-    TAMPERED[how](arrays, meta)
-    with open(path, "wb") as file:
-        np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+    altered(model, path, TAMPERED[how])
     with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
         load(path)
 
@@ -254,3 +301,15 @@ def test_a_refitted_model_does_not_claim_the_files_of_another(tmp_path):
     assert again._origin == model._origin
     again.fit(X, y).save(tmp_path / "m.cca")
     assert load(tmp_path / "m.cca")._origin is None
+
+
+@pytest.mark.filterwarnings("ignore:partial_fit starts a new model")
+def test_a_stream_does_not_claim_the_files_of_a_fit(model, tmp_path):
+    X, y = load_linnerud(return_X_y=True)
+    model = CCA(2).fit(X, y)
+    model._origin = Origin("x.npy", "y.npy", "fit", tested=HeldOut(np.zeros(2), "folds"))
+    model.save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca").partial_fit(X, y)
+    assert again._origin is None
+    again.save(tmp_path / "s.cca")
+    assert load(tmp_path / "s.cca")._origin is None

@@ -10,10 +10,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import CCA, KernelCCA, SparseCCA, correlations, load
+from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
 from appgrad.datasets import planted
+from appgrad.facts import overfitted
 from appgrad.features import names_of
-from appgrad.findings import ROWS, findings, plain_scores, rows_shown, sampled, scores_of
+from appgrad.findings import (
+    ROWS,
+    findings,
+    is_forced,
+    plain_scores,
+    remarks_on,
+    rows_shown,
+    sampled,
+    scores_of,
+)
 from appgrad.labels import COLOURS
 from appgrad.origin import HeldOut, Origin
 from appgrad.report import page, write_report
@@ -275,6 +285,63 @@ def test_what_a_stream_has_warned_of_is_kept(rng, tmp_path):
     with pytest.warns(UserWarning, match="110 columns for 40 rows"):
         model.save(tmp_path / "m.cca")
     assert "110 columns for 40 rows" in report_of(load(tmp_path / "m.cca"))
+
+
+def test_what_a_stream_warned_of_before_more_rows_came_is_forgotten(rng):
+    X, Y = rng.standard_normal((400, 50)), rng.standard_normal((400, 60))
+    model = CCA(2).partial_fit(X[:40], Y[:40])
+    with pytest.warns(UserWarning, match="110 columns for 40 rows"):
+        assert is_forced(model)
+    model.partial_fit(X[40:], Y[40:])
+    assert not is_forced(model)
+    assert remarks_on(model) == []
+
+
+def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):
+    with pytest.warns(UserWarning, match="stopped at its max_iter"):
+        CCA(2, solver="appgrad", max_iter=2, random_state=0).fit(*data).save(tmp_path / "m.cca")
+    model = load(tmp_path / "m.cca")
+    assert "appgrad stopped at its max_iter after 2 iterations" in report_of(model)
+    assert not is_forced(model)
+
+
+def test_a_path_keeps_no_remarks_that_it_does_not_make(rng, tmp_path):
+    """Whether correlations say anything is what held-out rows have been asked."""
+    X, Y = rng.standard_normal((60, 30)), rng.standard_normal((60, 20))
+    SparseCCACV(SparseCCA(1), n_nonzeros=[2, 5], cv=3).fit(X, Y).save(tmp_path / "m.cca")
+    assert remarks_on(load(tmp_path / "m.cca")) == []
+
+
+def test_half_of_the_correlation_is_what_must_be_left(data):
+    model = CCA(3).fit(*data)
+    others = model.training_correlations_ * [0.51, 0.49, 0.51]
+    assert overfitted(model, others) == [
+        "component 2: less than half of the correlation is left on held-out rows; try a --ridge"
+    ]
+
+
+def test_other_rows_with_correlations_of_one_are_not_taken_for_those_of_the_fit(rng):
+    views = []
+    for _ in range(2):
+        X = rng.standard_normal((200, 3))
+        views.append((X, np.column_stack([X[:, 0], rng.standard_normal(200)])))
+    model = CCA(1).fit(*views[0])
+    assert rows_shown(model, as_views(*views[1]))["remarks"] == [
+        "component 1: correlation 1 on any rows; do the views share a column?"
+    ]
+
+
+def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):
+    model = CCA(1, ridge=0.1).fit(*data)
+    assert "correlations of the rows that the fit has seen" in report_of(model)
+    assert "seen, which are" not in report_of(model, columns={"these rows": np.array([0.5])})
+    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([0.25]), "by folds"))
+    html = report_of(model)
+    assert "seen, which are" not in html
+    assert "by folds" in html
+    # The lead is about rows, not about what a ridge makes of them.
+    rho = f"{model.training_correlations_[0]:.3f}"
+    assert f"a correlation of {rho} on the rows of the fit and 0.250 on held-out rows" in html
 
 
 def test_a_command_is_shown_as_it_was_typed(data):

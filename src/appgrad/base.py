@@ -25,7 +25,6 @@ from .matrices import as_column, as_matrix, feature_names, is_dask
 from .metrics import correlations, paired_correlations
 from .moments import second_moments
 from .options import ITERATIVE, Options
-from .origin import Origin
 from .parameters import checked
 from .remarks import overfit_warnings, warn_if_unconverged
 from .solve import Problem, Progress, Solution
@@ -53,8 +52,6 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
 
     x_weights_: Array
     y_weights_: Array
-    # A fit in Python has none.
-    _origin: Origin | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to two views of the same rows, or to one `Views` object that holds both.
@@ -102,7 +99,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         shape = views.n_samples, views.n_features_x, views.n_features_y
         remarks = overfit_warnings(self._overfit(*shape, solution))
         if not interrupted:
-            warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
+            remarks += warn_if_unconverged(progress, options._replace(solver=choice.solver), views, solution)
         if self.verbose:
             logger.info("%s: %s; %.2f s", *choice, progress.seconds)
         self.__dict__.pop("_stream", None)
@@ -116,7 +113,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         self.history_ = history
         resumed = saved if choice.solver in ITERATIVE else None
         self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
-        self._y_1d, self._origin, self._remarks = one_dimensional, None, remarks
+        self._y_1d, self._origin, self._remarks = one_dimensional, None, tuple(remarks)
         if interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
         return self
@@ -218,7 +215,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
             "facts": {name: getattr(self, name) for name in (FACTS if fitted else COUNTS)},
             "fitted": fitted,
             "history": self.history_ if fitted else [],
-            "remarks": self._remarks if fitted else [],
+            "remarks": [list(remark) for remark in getattr(self, "_remarks", ())] if fitted else [],
             "y_1d": self._y_1d,
             # Rows that came later are not of these files.
             "origin": None if stream is not None or self._origin is None else self._origin.packed(),

@@ -43,7 +43,6 @@ from .models import load
 from .options import ITERATIVE
 from .origin import HeldOut, Origin
 from .persist import WRITERS, write_scores
-from .remarks import OverfitWarning
 from .report import write_report
 from .sources import dask_back_end, open_views
 from .sparse_cca import SparseCCA
@@ -58,6 +57,8 @@ from .version import __version__
 from .views import Views
 from .watch import err, line
 
+# What ends in one clear line.
+FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError)
 # What a model that was saved early is told apart by.
 INTERRUPTED = "the fit was interrupted: its command would give another model"
 app = typer.Typer(
@@ -79,13 +80,13 @@ def main() -> None:
         # The reader, `head` for example, has seen enough. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError) as error:
-        say("error: " + (" ".join(str(error).split()) or type(error).__name__), err)
+    except FAILURES as error:
+        say("error: " + " ".join(_reason(error).split()), err)
         sys.exit(1)
     except SystemExit as error:
         # typer's code for Ctrl-C.
         if error.code == 130:
-            say("error: interrupted; nothing was written", err)
+            say("error: interrupted", err)
             sys.exit(1)
         raise
 
@@ -193,7 +194,7 @@ def fit(
             except KeyboardInterrupt:
                 written = []
                 if output is not None and hasattr(model, "canonical_correlations_"):
-                    model._origin = origin._replace(remarks=(INTERRUPTED,))
+                    model._origin = origin._replace(remarks=(INTERRUPTED, *_texts(caught)))
                     model.save(output)
                     written.append(f"the best model so far is in {output}")
                     if report is not None:
@@ -204,7 +205,7 @@ def fit(
                 raise typer.Exit(1) from None
             model.callback = None
             fitted = time.perf_counter() - start
-            messages = list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+            messages = _texts(caught)
             if checkpoint is not None and model.solver_ not in ITERATIVE:
                 messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
             model._origin = origin._replace(remarks=tuple(messages))
@@ -226,8 +227,8 @@ def fit(
             try:
                 facts = fit_findings(model, views, messages, (fitted, spent - fitted))
                 write_report(report, facts)
-            except (OSError, KeyboardInterrupt) as error:
-                lost = f"no report: {str(error) or 'interrupted'}"
+            except (*FAILURES, KeyboardInterrupt) as error:
+                lost = f"no report: {_reason(error)}"
     if as_json:
         print_json(
             {
@@ -243,8 +244,7 @@ def fit(
         )
         _require_report(lost)
         return
-    trivial = any(issubclass(w.category, OverfitWarning) for w in caught)
-    print_model(model, fitted, tested, spent - fitted, trivial)
+    print_model(model, fitted, tested, spent - fitted, is_forced(model))
     for message in messages:
         say(f"warning: {message}", err, "yellow")
     say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
@@ -253,13 +253,23 @@ def fit(
         say(f"report    written to {report}")
 
 
+def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Warnings in the words of the command line, each once."""
+    return list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+
+
 def _saved_again(model: CCA, output: Path) -> list[str]:
     """Save a model with what the held-out check has found; what to say where that fails, for it is shown."""
     try:
         model.save(output)
-    except OSError as error:
-        return [f"held-out correlations are not in {output}: {error}"]
+    except (*FAILURES, KeyboardInterrupt) as error:
+        return [f"held-out correlations are not in {output}: {_reason(error)}"]
     return []
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in words."""
+    return str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
 
 
 def _require_report(lost: str | None) -> None:
@@ -285,11 +295,11 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
         warnings.simplefilter("ignore")
         try:
             return held_out(model, views, share, seed)
-        except (ValueError, ConnectionError, MemoryError) as error:
+        except FAILURES as error:
             if saved is None and not isinstance(error, ValueError):
                 raise
             unknown = np.full(len(model.canonical_correlations_), np.nan)
-            return HeldOut(unknown, f"not possible: without the held-out rows, {error}")
+            return HeldOut(unknown, f"not possible: without the held-out rows, {_reason(error)}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
             say(f"error: interrupted in the held-out check; {where}", err)

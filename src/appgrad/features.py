@@ -35,16 +35,6 @@ def lines_of(file: Path, expected: str) -> list[str]:
         raise ValueError(f"{file} is not UTF-8 text: expected {expected} a line") from None
 
 
-def shown(name: str, length: int) -> str:
-    """A name on one line and no longer than this, whatever is in it."""
-    # Cut first: a name may be a whole text. Joiners are not printable, but some scripts need them.
-    words = " ".join(name[: 4 * length].split())
-    line = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in words)
-    if len(line) <= length and len(name) > 4 * length:
-        return line[: length - 1] + "…"
-    return line if len(line) <= length else line[: length - 1] + "…"
-
-
 def measure_of(model: BaseCCA) -> str:
     """What says how much a column matters: its weight where most have none, else its correlation."""
     return "weight" if isinstance(model, SparseCCA) else "correlation"

@@ -13,10 +13,11 @@ import sklearn
 
 from .base import BaseCCA
 from .facts import correlation_columns, facts_in_words, json_list, overfitted
-from .features import leading_components, lines_of, measure_of, names_of, shown
+from .features import leading_components, lines_of, measure_of, names_of
 from .kernel_cca import KernelCCA
 from .labels import Groups, groups_or_numbers
 from .metrics import correlations
+from .names import shown
 from .options import ITERATIVE
 from .version import __version__
 from .views import Array, Views
@@ -124,7 +125,9 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict
     U, V = model.transform(views)
     found, rows = correlations(U, V), sampled(n, U.shape[1])
     remarks = overfitted(model, found, "these rows")
-    if n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6):
+    same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
+    # Correlations of 1 are those of any rows, means of 0 are not.
+    if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
         remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
     return {
         "columns": {"these rows": found},
@@ -205,7 +208,8 @@ def _time(model: BaseCCA) -> dict[str, str]:
 def remarks_on(model: BaseCCA) -> list[str]:
     """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
     origin = model._origin
-    found = [*model._remarks, *(() if origin is None else origin.remarks)]
+    # Those of the command line are in its words, and more.
+    found = [text for text, _ in getattr(model, "_remarks", ())] if origin is None else [*origin.remarks]
     if origin is not None and origin.tested is not None:
         found += overfitted(model, origin.tested.correlations)
     return list(dict.fromkeys(found))
@@ -213,7 +217,8 @@ def remarks_on(model: BaseCCA) -> list[str]:
 
 def is_forced(model: BaseCCA) -> bool:
     """Whether any rows of this shape would be as correlated."""
-    return bool(model._remarks) and bool(model.training_correlations_[0] > 0.99)
+    overfit = any(overfit for _, overfit in getattr(model, "_remarks", ()))
+    return overfit and bool(model.training_correlations_[0] > 0.99)
 
 
 def _made() -> str:

@@ -11,7 +11,9 @@ from . import persist
 from .base import COUNTS, FACTS, BaseCCA
 from .estimators import CCA
 from .kernel_cca import KernelCCA
-from .origin import Origin
+from .names import shown
+from .origin import LENGTH, Origin
+from .remarks import Remark
 from .sparse_cca import SparseCCA
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
@@ -45,7 +47,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
         model._unpack_facts(meta.get("more"), arrays)
         if fitted:
             model.history_ = _history(meta["history"])
-            model._remarks = tuple(map(str, meta["remarks"]))
+            model._remarks = _remarks(meta.get("remarks", []))
             for name in model._arrays:
                 setattr(model, name, arrays[name])
             _require_whole(model)
@@ -64,7 +66,16 @@ def _fact(name: str, found: Any) -> Any:
     values = found if name == "n_iter_" else [found]
     if not isinstance(values, list) or not values or any(type(value) is not kind for value in values):
         raise TypeError(f"{name} is {found!r}")
-    return found
+    if kind is not str and not (np.all(np.isfinite(values)) and min(values) >= 0):
+        raise TypeError(f"{name} is {found!r}")
+    return shown(found, LENGTH) if kind is str else found
+
+
+def _remarks(found: Any) -> tuple[Remark, ...]:
+    """What a fit has warned of; TypeError for what is none."""
+    if not isinstance(found, list) or any([type(part) for part in one] != [str, bool] for one in found):
+        raise TypeError("its remarks are of another kind")
+    return tuple(Remark(shown(text, LENGTH), overfit) for text, overfit in found)
 
 
 def _history(found: Any) -> list[dict[str, Any]]:

@@ -6,7 +6,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .names import shown
 from .views import Array
+
+# Letters of a text from a file that are shown.
+LENGTH = 2000
 
 
 class HeldOut(NamedTuple):
@@ -37,11 +41,17 @@ class Origin(NamedTuple):
     @classmethod
     def unpacked(cls, found: dict[str, Any], k: int) -> Self:
         """What `packed` made of the origin of a model of so many components; TypeError for what is none."""
-        tested = found.get("tested")
+        tested, remarks = found.get("tested"), found.get("remarks", [])
+        texts = [found["x"], found["y"], found["command"], *remarks]
+        if not isinstance(remarks, list) or not all(isinstance(text, str) for text in texts):
+            raise TypeError("where it comes from is not said in words")
         if tested is not None:
-            values = np.asarray(tested["correlations"], dtype=np.float64)
-            if values.shape != (k,) or np.any(np.abs(values) > 1 + 1e-9):
-                raise TypeError(f"held-out correlations are {values}, expected {k} from -1 to 1")
-            tested = HeldOut(values, str(tested["method"]))
-        remarks = tuple(map(str, found.get("remarks", ())))
-        return cls(str(found["x"]), str(found["y"]), str(found["command"]), remarks, tested)
+            values, method = tested["correlations"], tested["method"]
+            if not isinstance(method, str) or [type(value) for value in values] != [float] * k:
+                raise TypeError(f"its held-out correlations are not {k} numbers and how they were obtained")
+            if np.any(np.abs(values) > 1 + 1e-9):
+                raise TypeError(f"its held-out correlations are {values}")
+            tested = HeldOut(np.asarray(values), shown(method, LENGTH))
+        x, y, command, *remarks = texts
+        lines = (shown(text, LENGTH) for text in remarks)
+        return cls(shown(x, LENGTH), shown(y, LENGTH), command, tuple(lines), tested)

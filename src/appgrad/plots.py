@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,9 +12,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from .base import BaseCCA
-from .features import feature_correlations, leading_columns, measure_of, names_of, shown
+from .features import feature_correlations, leading_columns, measure_of, names_of
 from .labels import COLOURS, Groups, groups_or_numbers
 from .metrics import correlations
+from .names import shown
 from .views import Array
 
 BLUE, RED, GREY = "#1f5fa8", "#d1495b", "0.6"
@@ -58,6 +60,8 @@ def scree(training: npt.ArrayLike | BaseCCA, held_out: npt.ArrayLike | None = No
     training = np.asarray(_of_fitted(training, "training_correlations_"))
     if training.ndim != 1:
         raise TypeError(f"scree takes a model or its correlations, got an array of shape {training.shape}")
+    if held_out is not None and np.shape(held_out) != training.shape:
+        raise ValueError(f"{len(training)} components, but held_out has shape {np.shape(held_out)}")
     ax = _axes(ax)
     component = np.arange(1, len(training) + 1)
     ax.plot(component, training, "o-", color=BLUE, label="training")
@@ -278,6 +282,8 @@ def biplot(
     >>> len(ax.collections[0].get_offsets())
     20
     """
+    if len(components) != 2:
+        raise ValueError(f"a biplot has two components, got {components}")
     for component in components:
         _require_component(component, _components_of(model))
     arrows = {view: _arrows(model, view, components, top) for view in "xy"}
@@ -395,7 +401,7 @@ def _components_of(model: BaseCCA) -> int:
 
 
 def _require_component(component: int, k: int) -> None:
-    if component != int(component) or not 0 <= component < k:
+    if not 0 <= operator.index(component) < k:
         raise ValueError(f"there are components 0 to {k - 1}, got {component}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -34,41 +35,52 @@ class OverfitWarning(UserWarning):
     """The correlations are high because there are too few rows, not because the views are related."""
 
 
+class Remark(NamedTuple):
+    """A warning that is kept with the model, and whether it is of correlations that say nothing."""
+
+    text: str
+    overfit: bool
+
+
+def said(text: str, category: type[Warning]) -> list[Remark]:
+    """Warn, and keep it for whoever looks at the model later."""
+    warnings.warn(text, category, stacklevel=4)
+    return [Remark(text, issubclass(category, OverfitWarning))]
+
+
 def warn_if_unconverged(
     progress: Progress, options: Options, views: CountedViews, solution: Solution
-) -> None:
+) -> list[Remark]:
     """Warn of a run that has not converged, or whose residuals may not say so."""
+    found: list[Remark] = []
     captured, worst = solution.correlations.sum(), solution.residuals.max()
     if options.solver not in ITERATIVE:
         given = [
             name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None
         ]
         if given:
-            warnings.warn(
+            found += said(
                 f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
                 "solver='lobpcg', or 'stochastic'",
                 UserWarning,
-                stacklevel=3,
             )
-        return
+        return found
     # Residuals of sparse weights are those of what they leave out.
     dense = options.sparsity is None
     if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR and dense:
-        warnings.warn(
+        found += said(
             f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
             f"say that it is not at the solution: it captures a total correlation of {captured:.4f}. Use a "
             "preconditioner, a longer step or a smaller tol",
             ConvergenceWarning,
-            stacklevel=3,
         )
     dependent = _cancelled(solution) > DEPENDENT
     unsure = options.solver == "lobpcg" and bool(np.any(np.isnan(solution.error_bounds)))
     if unsure and progress.stopped == "converged" and dependent:
-        warnings.warn(
+        found += said(
             "lobpcg: the components are differences of columns that nearly depend on each other. Residuals, "
             "which are estimates, may understate the error: check with solver='qr', or use a ridge",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if progress.stopped == "stalled":
         advice = "use a larger tol" if worst < 100 * options.tol else "use a larger ridge, or solver='exact'"
@@ -76,27 +88,26 @@ def warn_if_unconverged(
             advice = "some columns are nearly dependent: use a ridge"
         elif options.preconditioner is None:
             advice = "use a preconditioner"
-        warnings.warn(
+        found += said(
             f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
             f"do not fall to tol={options.tol:g}. Total correlation captured: {captured:.4f}; {advice}",
             ConvergenceWarning,
-            stacklevel=3,
         )
     if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
-        return
+        return found
     if options.solver in ("als", "lobpcg") and worst < options.tol:
-        return
+        return found
     before = "" if options.solver == "stochastic" else f", before tol={options.tol:g} was reached"
     if options.solver in ("als", "lobpcg"):
         before += f" (largest residual {worst:.2g})"
-    warnings.warn(
+    found += said(
         f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
         f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
         f"captures a total correlation of {captured:.4f}. Allow more, or judge by held-out rows (score) "
         "whether that is enough",
         ConvergenceWarning,
-        stacklevel=3,
     )
+    return found
 
 
 def _cancelled(solution: Solution) -> float:
@@ -105,11 +116,9 @@ def _cancelled(solution: Solution) -> float:
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
-def overfit_warnings(texts: list[str]) -> tuple[str, ...]:
-    """Warn of each, and keep them for whoever looks at the model later."""
-    for text in texts:
-        warnings.warn(text, OverfitWarning, stacklevel=3)
-    return tuple(texts)
+def overfit_warnings(texts: list[str]) -> list[Remark]:
+    """Warn of correlations that say nothing."""
+    return [remark for text in texts for remark in said(text, OverfitWarning)]
 
 
 def chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> list[str]:

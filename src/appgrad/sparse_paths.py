@@ -105,6 +105,7 @@ def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Ite
                 # Whether correlations say anything is what paths are compared by.
                 warnings.simplefilter("ignore", OverfitWarning)
                 model.fit(views)
+            model._remarks = tuple(remark for remark in model._remarks if not remark.overfit)
         except NothingLeftError as error:
             # Of pairs of penalties, another may leave something.
             failed = failed or error

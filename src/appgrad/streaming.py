@@ -19,9 +19,10 @@ from .choose import LOSS
 from .linalg import EPS
 from .moments import moments
 from .options import Options
+from .origin import Origin
 from .packing import packed, plain_generator, restored_generator, unpacked
 from .parameters import checked
-from .remarks import overfit_warnings, trivial
+from .remarks import Remark, overfit_warnings, said, trivial
 from .solve import Limits, Problem, Progress, Solution, says_stop
 from .sources import as_views, is_views
 from .views import Array, ArrayViews, Block, Views
@@ -57,6 +58,9 @@ def _streams(model: Any) -> bool:
 
 class StreamingMixin:
     """Estimators whose rows come one batch after the other."""
+
+    # A fit in Python has none.
+    _origin: Origin | None = None
 
     _arrays: ClassVar[tuple[str, ...]] = FITTED
     _stream: Statistics | Sketch
@@ -121,6 +125,8 @@ class StreamingMixin:
             stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
             if "_stream" not in self.__dict__:
                 self._stream, self.n_samples_, self._y_1d = stream, 0, one_dimensional
+                # Rows of a stream are not those of the files of an earlier fit.
+                self._origin = None
                 self.n_features_in_, self.n_features_y_ = raw.n_features_x, raw.n_features_y
                 self._set_names(*raw.names)
                 self.__dict__.update(facts)
@@ -272,18 +278,18 @@ class StreamingMixin:
         self._set(solution, stream.dtype)
         self.solver_, self.solver_reason_ = stream.solver, stream.reason
         self.n_iter_, self.n_passes_ = [stream.steps] * k, 1.0
+        remarks: list[Remark] = []
         if solution.condition * EPS > LOSS:
-            warnings.warn(
+            remarks += said(
                 f"the covariances are ill-conditioned ({solution.condition:.1e}), and the rows are gone: use "
                 "a ridge, or fit with solver='qr'",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         tcc = float(solution.correlations.sum())
         self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
         p1, p2 = self._widths()
         texts = self._overfit(int(min(self.n_samples_, stream.rows)), p1, p2, solution)
-        self._remarks = overfit_warnings(texts)
+        self._remarks = (*remarks, *overfit_warnings(texts))
 
     def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
         """What a stream needs to go on, as JSON and arrays; None where there is no stream."""

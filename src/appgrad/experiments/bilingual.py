@@ -99,7 +99,8 @@ def translation_ranks(U: Array, V: Array) -> Array:
     """How many candidates are at least as near to a row as its translation, by the cosine of scores."""
     U, V = (Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-300) for Z in (U, V))
     S = U @ V.T
-    return np.asarray((np.diag(S)[:, None] <= S).sum(axis=1) - 1)
+    # So written that what is not a number is not found.
+    return np.asarray((~(np.diag(S)[:, None] > S)).sum(axis=1) - 1)
 
 
 def weighted_retrievals(records: Iterable[Record]) -> list[Record]:

@@ -92,6 +92,9 @@ def our_curves(
 # How far steps that are tried are apart, and the fewest iterations of a trial.
 FACTOR = {"appgrad": 1.5, "stochastic": 2.0}
 TRIAL = {"appgrad": 30, "stochastic": 300}
+# What a better step must gain, else steps of next to nothing would go on to gain their last digits; and how
+# many steps that run away are given up.
+GAIN, SHORTEST = 1e-3, 20
 
 
 def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]) -> Curve:
@@ -119,14 +122,19 @@ def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]
         writer.add(kind="step", **facts, tcc=tcc, steady=steady)
         return (tcc if steady else -1.0), step
 
+    def better(found: tuple[float, float]) -> bool:
+        return found[0] - best[0] > GAIN * abs(best[0])
+
     best, power = tried(0), 1
-    while (found := tried(power))[0] > best[0]:
+    while better(found := tried(power)):
         best, power = found, power + 1
     if power == 1:
         # No longer one is better.
         power = -1
-        while (found := tried(power))[0] > best[0] or best[0] < 0:
+        while better(found := tried(power)) or (power > -SHORTEST and best[0] < 0):
             best, power = found, power - 1
+    if best[0] < 0:
+        raise ValueError(f"{judge.name}: no constant step of {curve.method} is steady")
     return curve._replace(params=curve.params | {"step_size": best[1]})
 
 
