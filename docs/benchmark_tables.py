@@ -66,7 +66,7 @@ def _onepass(page: Page, record: Record) -> None:
 
 def _heuristics(page: Page, record: Record) -> None:
     page.say(
-        'Every other row held out, `lobpcg` to tol=1e-3, sums of the correlations of scores. NW-CCA and DW-CCA are by two rounds of powers here, and go on until they settle since (above). The default ridge, "auto", is for numbers, not against overfitting: where many columns are rare, one that is chosen by held-out rows keeps far more.'
+        'Every other row held out, `lobpcg` to tol=1e-3, sums of the correlations of scores. NW-CCA and DW-CCA go on until they settle. The default ridge, "auto", is for numbers, not against overfitting: where many columns are rare, one that is chosen by held-out rows keeps far more.'
     )
     rows = [
         (name, r["method"], r["ridge"], f"{r['training']:.2f}", f"{r['held_out']:.2f}", f"{r['seconds']:.1f}")
