@@ -149,6 +149,13 @@ def test_a_model_file_knows_what_its_fit_has_shown(rng, tmp_path, run):
     assert "warning: lobpcg stopped at its --passes" in shown.stderr
 
 
+def test_direct_solvers_say_that_they_write_no_checkpoint(folder, run):
+    fit = "fit", "x.npy", "y.npy", "-o", "m.cca", "--checkpoint", "c.ck", "--json"
+    said = "exact is a direct solver, which writes no checkpoint"
+    assert json.loads(run(*fit, cwd=folder))["warnings"] == [said]
+    assert json.loads(run("inspect", "m.cca", "--json", cwd=folder))["warnings"] == [said]
+
+
 def test_the_table_is_shown_where_the_model_cannot_be_saved_again(folder, run, monkeypatch):
     save, saves = CCA.save, []
 

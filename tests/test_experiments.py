@@ -241,13 +241,17 @@ def test_trials_are_a_tenth_of_the_run_on_nine_tenths_of_the_rows(tmp_path, monk
         assert trial.data.X_test.shape[0] == 200
 
 
-def test_steps_of_next_to_nothing_are_not_looked_for(tmp_path):
-    """Views that have nothing in common: the start is as good as any step."""
-    S, T = (sp.random_array((500, p), density=0.02, rng=i, format="csr") for i, p in ((0, 60), (1, 50)))
-    judge = Judge("noise", Paired(S[:400], T[:400], S[400:], T[400:]), 20)
+def test_steps_of_next_to_nothing_are_not_looked_for(tmp_path, monkeypatch):
+    """The shorter the step, the nearer to what the start captures: a gain in the last digits is none."""
+    p = planted(300, 8, 8, [0.9, 0.8], random_state=0)
+    judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 2)
+    captured = iter([1.0, 0.5, 1.000001, 1.000002, 1.000003])
+    monkeypatch.setattr(Judge, "tcc", lambda judge, A, B: (0.0, next(captured)))
     with writing(tmp_path / "r.jsonl") as writer:
-        with_step(writer, judge, curves.letter_curves((40, 40), batch_size=50)[1], {})
-    assert len(read(tmp_path / "r.jsonl")[1]) < 20
+        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [3]), {})
+    first, longer, shorter = (record["step"] for record in read(tmp_path / "r.jsonl")[1])
+    assert shorter < first < longer
+    assert curve.params["step_size"] == first
 
 
 def test_a_curve_is_run_with_every_seed(tmp_path):

@@ -73,6 +73,16 @@ def test_sparse_rows_are_split(tmp_path):
     assert sorted(every[:, 0].tolist()) == rows.toarray()[:, 0].tolist()
 
 
+def test_columns_of_sparse_rows_are_in_order(tmp_path):
+    """Rows are compared by their columns."""
+    (tmp_path / "debian_paths").mkdir()
+    rows = sp.csr_array((np.ones(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
+    for name in ("X_dir", "X_file"):
+        sp.save_npz(tmp_path / "debian_paths" / f"{name}.npz", rows)
+    X, _ = loaders.sparse_views("debian_paths", tmp_path)
+    assert X.indices.tolist() == [0, 2, 1]
+
+
 def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no mnist/mnist\.npz; it comes from https://"):
         load_mnist(tmp_path)
