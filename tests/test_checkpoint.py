@@ -134,7 +134,7 @@ def test_nothing_but_states_is_built_from_a_file(tmp_path):
     stopped_at(3, "lobpcg", path, data)
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    text = arrays["meta"].tobytes().decode().replace("lobpcg.State", "os.system")
+    text = arrays["meta"].tobytes().decode().replace("lobpcg-state/1", "os.system")
     arrays["meta"] = np.frombuffer(text.encode(), np.uint8)
     with open(path, "wb") as file:
         np.savez(file, **arrays)

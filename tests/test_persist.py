@@ -11,7 +11,7 @@ from sklearn.datasets import load_linnerud
 import appgrad
 from appgrad import CCA, load, persist
 from appgrad.origin import HeldOut, Origin
-from appgrad.packing import packed, unpacked
+from appgrad.packing import RECORDS, TAGS, packed, unpacked
 from appgrad.solve import Limits
 
 
@@ -70,7 +70,7 @@ def test_the_file_is_arrays_and_json(model, tmp_path):
         meta = json.loads(archive["meta"].tobytes())
         assert all(archive[name].dtype.kind in "fu" for name in archive.files)
     assert meta["format"] == "appgrad-model"
-    assert meta["version"] == 1
+    assert meta["version"] == 2
     assert meta["library"] == appgrad.__version__
 
 
@@ -228,10 +228,10 @@ def test_foreign_files(tmp_path):
 
 
 def test_newer_file(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(persist, "VERSION", 2)
+    monkeypatch.setattr(persist, "VERSION", 3)
     model.save(tmp_path / "m.cca")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"model format 2.*reads up to 1: upgrade appgrad"):
+    with pytest.raises(ValueError, match=r"model format 3.*reads up to 2: upgrade appgrad"):
         load(tmp_path / "m.cca")
 
 
@@ -275,12 +275,36 @@ def test_links_are_followed_and_other_things_left_alone(model, tmp_path):
 
 
 def test_states_of_another_version_are_refused():
-    """Parts are told apart by their order: one more or less, and all would be taken for their neighbours."""
-    spec, arrays = packed(Limits(3, 1.0, None, 2.0))
-    assert unpacked(spec, arrays) == Limits(3, 1.0, None, 2.0)
-    spec["parts"].pop()
-    with pytest.raises(ValueError, match=r"solve.Limits has 4 parts, not 3"):
+    """Fields have names: those that are unknown or missing are refused, those with a default are not."""
+    limits = Limits(3, 1.0, None, 2.0)
+    spec, arrays = packed(limits)
+    assert spec == {"record": "limits/1", "fields": limits._asdict()}
+    assert unpacked(spec, arrays) == limits
+    del spec["fields"]["flops"]
+    assert unpacked(spec, arrays) == limits._replace(flops=None)
+    spec["fields"]["colour"] = 3
+    with pytest.raises(ValueError, match=r"fields of limits/1 are not these: colour"):
         unpacked(spec, arrays)
+    with pytest.raises(ValueError, match=r"fields of moments/1 are not these: mean_x, mean_y, var_x, var_y"):
+        unpacked({"record": "moments/1", "fields": {"n": 3}}, {})
+    with pytest.raises(ValueError, match=r"no record 'limits/2'"):
+        unpacked(spec | {"record": "limits/2"}, arrays)
+
+
+def test_every_tag_names_one_record():
+    assert len(TAGS) == len(RECORDS)
+
+
+@pytest.mark.parametrize("version", [None, "0.1.0"])
+def test_pickles_of_another_version_are_refused(model, version):
+    state = model.__getstate__()
+    assert state.pop("_appgrad_version") == appgrad.__version__
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.x_weights_, model.x_weights_)
+    if version is not None:
+        state["_appgrad_version"] = version
+    with pytest.raises(ValueError, match=r"was pickled by .*appgrad.*save.*appgrad\.load"):
+        CCA().__setstate__(state)
 
 
 def test_a_held_out_check_is_kept(model, tmp_path):

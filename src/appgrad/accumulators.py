@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .costs import matrices_needed
 from .linalg import captured
 from .minibatches import Buffer, shuffled, sliced
-from .moments import SecondMoments, moments, second_moments
+from .moments import Moments, SecondMoments, moments, second_moments
 from .options import Options
 from .pairs import leading
 from .preconditioners import warm_up_rows
@@ -19,7 +19,7 @@ from .solve import Problem, Report, Solution
 from .solvers.exact import by_covariances, exact
 from .solvers.stochastic import AT_HALF, GAIN, State, Stochastic, forgotten
 from .threads import budget
-from .views import ArrayViews, Views, gathered
+from .views import Array, ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first is so many portions of rows.
@@ -33,6 +33,50 @@ NEGATIVE = 1e-5
 STREAMING = ("auto", "exact", "stochastic")
 UNMERGEABLE = "only models that keep second moments can be merged: steps of stochastic AppGrad have no sum"
 ASKED = "asked for"
+
+
+class Sums(NamedTuple):
+    """What is kept of a stream that is added up: its sums, rows not added yet, their precision."""
+
+    second: SecondMoments | None
+    waiting: tuple[tuple[Any, Any], ...]
+    single: bool
+
+
+class Buffered(NamedTuple):
+    """Rows from which minibatches are cut, and what a buffer knows of all rows so far."""
+
+    rows: tuple[Any, Any]
+    size: int
+    normaliser: int | None
+    portion: int
+    position: int
+    moments: Moments
+    peaks: tuple[Array, Array]
+
+
+class Steps(NamedTuple):
+    """What is kept of a stream whose rows are steps: rows at hand, the solver, and where it stands."""
+
+    waiting: tuple[tuple[Any, Any], ...]
+    buffer: Buffered | None
+    solver: Stochastic | None
+    state: State | None
+    report: Report | None
+    settled: Report | None
+    used: int
+    horizon: int
+    steps: int
+    single: bool
+    seen: int
+
+
+class Stream(NamedTuple):
+    """What a file holds of a stream."""
+
+    problem: Problem
+    options: Options
+    kept: Sums | Steps
 
 
 class Statistics:
@@ -52,14 +96,16 @@ class Statistics:
         self.waiting: list[ArrayViews] = []
         self.single = True
 
-    def snapshot(self) -> tuple[Any, ...]:
+    def snapshot(self) -> Sums:
         """All that is needed to go on, but problem, options and generator."""
-        return self.second, _matrices(self.waiting), self.single
+        return Sums(self.second, _matrices(self.waiting), self.single)
 
-    def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
+    def restore(self, kept: Any, p1: int, p2: int) -> None:
         """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
-        self.second, waiting, self.single = snapshot
-        self.waiting = _views(waiting, p1, p2)
+        if not isinstance(kept, Sums):
+            raise TypeError("the stream holds no sums")
+        self.second, self.single = kept.second, kept.single
+        self.waiting = _views(kept.waiting, p1, p2)
         if self.second is not None:
             parts, p = self.second, p1 + p2
             if (parts.mean.shape, parts.scatter.shape) != ((p,), (p, p)):
@@ -172,30 +218,38 @@ class Sketch:
         """The precision of the rows."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def snapshot(self) -> tuple[Any, ...]:
+    def snapshot(self) -> Steps:
         """All that is needed to go on, but problem, options and generator."""
-        b, s = self.buffer, self.stochastic
-        return (
-            _matrices(self.waiting),
-            b and (*_matrices([b.rows]), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks),
-            s and (s.n_components, s.step_size, s.preconditioner, s.adaptive),
-            *(self.state, self.report, self.settled, self.used, self.horizon, self.steps),
-            *(self.single, self.seen),
+        b = self.buffer
+        return Steps(
+            waiting=_matrices(self.waiting),
+            buffer=None if b is None else _buffered(b),
+            solver=self.stochastic,
+            state=self.state,
+            report=self.report,
+            settled=self.settled,
+            used=self.used,
+            horizon=self.horizon,
+            steps=self.steps,
+            single=self.single,
+            seen=self.seen,
         )
 
-    def restore(self, snapshot: tuple[Any, ...], p1: int, p2: int) -> None:
+    def restore(self, kept: Any, p1: int, p2: int) -> None:
         """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
-        waiting, buffer, solver, *rest = snapshot
-        self.waiting = _views(waiting, p1, p2)
-        self.state, self.report, self.settled, self.used, self.horizon, self.steps = rest[:6]
-        self.single, self.seen = rest[6:]
-        if buffer is not None:
-            rows, size, normaliser, portion, position, found, peaks = buffer
-            self.buffer = buffer_for(self.problem, size, normaliser, portion)
-            (views,) = _views((rows,), p1, p2)
-            self.buffer.add(views, found)
-            self.buffer.position, self.buffer.peaks = position, peaks
-        self.stochastic = None if solver is None else Stochastic(*solver)
+        if not isinstance(kept, Steps):
+            raise TypeError("the stream holds no steps")
+        self.waiting = _views(kept.waiting, p1, p2)
+        self.stochastic, self.state = kept.solver, kept.state
+        self.report, self.settled = kept.report, kept.settled
+        self.used, self.horizon, self.steps = kept.used, kept.horizon, kept.steps
+        self.single, self.seen = kept.single, kept.seen
+        if kept.buffer is not None:
+            b = kept.buffer
+            self.buffer = buffer_for(self.problem, b.size, b.normaliser, b.portion)
+            (views,) = _views((b.rows,), p1, p2)
+            self.buffer.add(views, b.moments)
+            self.buffer.position, self.buffer.peaks = b.position, b.peaks
 
     def ridge(self, ridge: tuple[float, float]) -> None:
         """Another ridge from now on."""
@@ -347,6 +401,10 @@ class Sketch:
         # Half of the horizon counts as behind: steps do not wait to fall.
         self.used, self.horizon = length, 2 * length
         self.state = State((trial,), AT_HALF, True, self.state.judged, most, before=most)
+
+
+def _buffered(b: Buffer) -> Buffered:
+    return Buffered((b.rows.x, b.rows.y), b.size, b.normaliser, b.portion, b.position, b.moments, b.peaks)
 
 
 def _matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:

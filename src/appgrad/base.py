@@ -236,6 +236,20 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         tags.target_tags.required = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_appgrad_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        found = state.pop("_appgrad_version", None)
+        if found != __version__:
+            raise ValueError(
+                f"this {type(self).__name__} was pickled by {_named(found)}, and this is appgrad "
+                f"{__version__}: a pickle is for one version. Write models with save, read them with "
+                "appgrad.load: these files are read by all later versions"
+            )
+        super().__setstate__(state)
+
     def _asked(self) -> tuple[Problem, Options]:
         """What the parameters ask for."""
         return checked(self.get_params(deep=False))
@@ -254,8 +268,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         """What a file must hold beyond arrays and counts."""
         return None, {}
 
-    def _unpack_facts(self, spec: Any, arrays: dict[str, Array]) -> None:
-        """Set what `_packed_facts` has put into a file."""
+    def _unpack_facts(self, spec: Any, arrays: dict[str, Array], version: int) -> None:
+        """Set what `_packed_facts` has put into a file of this version."""
 
     def _checkpoint(self, views: Views) -> Checkpoint | None:
         """The file that follows a run, if one is asked for."""
@@ -394,6 +408,10 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
         cast = values.astype(dtype)
     fits = np.all(np.isfinite(cast)) and np.all(np.abs(cast) >= np.finfo(dtype).tiny, where=values != 0)
     return cast if fits else values
+
+
+def _named(version: Any) -> str:
+    return "another version of appgrad" if version is None else f"appgrad {version}"
 
 
 def _plain(value: Any) -> Any:

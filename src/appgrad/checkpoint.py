@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import persist
+from . import old_files, persist
 from .packing import packed, plain_generator, restored_generator, unpacked
 from .solve import Progress, Saved
 from .version import __version__
@@ -90,7 +90,10 @@ class Checkpoint:
                         f"{self.path} is of another run: {found}; give another file, or remove it"
                     )
         try:
-            self.saved, self.rng = Saved(*unpacked(meta["state"], arrays)), meta["rng"]
+            read = old_files.run if meta["version"] == 1 else unpacked
+            self.saved, self.rng = read(meta["state"], arrays), meta["rng"]
+            if not isinstance(self.saved, Saved):
+                raise TypeError("it holds no state of a run")
             restored_generator(self.rng)
             groups = meta.get("groups")
             if groups is not None and self.views.groups not in (None, int(groups)):

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
+from . import old_files
 from .base import BaseCCA, Prepared
 from .covariance import KernelRidge
 from .derived_views import CountedViews
 from .kernel_maps import Asked, Fitted, default_ridge, features, grams
-from .kernels import KERNELS, Fourier, Gram, Kernel, Map, MappedViews, Nystroem, stored
+from .kernels import KERNELS, Fourier, Gram, Kernel, Learned, Map, MappedViews, Nystroem, stored
 from .matrices import is_dask
 from .options import Options
 from .packing import packed, same_parts, unpacked
@@ -318,10 +319,12 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
                     "a model with a kernel function of your own cannot be saved: a file holds no code. Use "
                     "one of the kernels by name, or kernel='precomputed'"
                 )
-        return packed((self._maps, self._variances, self.gamma_, self.ridge_), "more")
+        return packed(Learned(self._maps, self._variances, self.gamma_, self.ridge_), "more")
 
-    def _unpack_facts(self, spec: Any, arrays: dict[str, Array]) -> None:
-        self._maps, self._variances, self.gamma_, self.ridge_ = unpacked(spec, arrays)
+    def _unpack_facts(self, spec: Any, arrays: dict[str, Array], version: int) -> None:
+        found: Learned = (old_files.kernel_facts if version == 1 else unpacked)(spec, arrays)
+        self._maps, self._variances = found.maps, found.variances
+        self.gamma_, self.ridge_ = found.gamma, found.ridge
         for f, p in zip(self._maps, (self.n_features_in_, self.n_features_y_), strict=True):
             _require_map(f, p)
 

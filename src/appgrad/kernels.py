@@ -156,6 +156,15 @@ class Fourier(NamedTuple):
         return features
 
 
+class Learned(NamedTuple):
+    """What a kernel model has learned of its rows: maps, variances in feature space, and what they led to."""
+
+    maps: tuple[Map, Map]
+    variances: tuple[Array, Array]
+    gamma: tuple[float | None, float | None]
+    ridge: tuple[float, float]
+
+
 class Mapping:
     """Parts of rows as parts of their features."""
 

@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
         for name in FACTS if fitted else COUNTS:
             setattr(model, name, _fact(name, meta["facts"][name]))
         model._set_names(*meta["feature_names"])
-        model._unpack_facts(meta.get("more"), arrays)
+        model._unpack_facts(meta.get("more"), arrays, meta["version"])
         if fitted:
             model.history_ = _history(meta["history"])
             model._remarks = _remarks(meta.get("remarks", []))
@@ -54,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
             origin, k = meta.get("origin"), len(model.canonical_correlations_)
             model._origin = None if origin is None else Origin.unpacked(origin, k)
         if meta.get("stream") is not None or not fitted:
-            model._unpack_stream(meta["stream"], arrays)
+            model._unpack_stream(meta["stream"], arrays, meta["version"])
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
     return model

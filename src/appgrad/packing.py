@@ -2,53 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from .accumulators import Buffered, Steps, Stream, Sums
 from .columns import Taken
-from .kernels import Fourier, Gram, Kernel, Nystroem
+from .kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from .moments import Moments, SecondMoments
 from .options import Options
 from .preconditioners import Preconditioner, Side
-from .solve import Limits, Problem, Report
+from .solve import Limits, Problem, Report, Saved
 from .solvers import als, appgrad, lobpcg, pursuit, stochastic
 from .thresholds import Sparsity
 from .views import Array
 
-# What states are made of, by name: nothing else is ever built from a file.
-CLASSES: dict[str, Any] = {
-    f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}": cls
-    for cls in (
-        Fourier,
-        Gram,
-        Kernel,
-        Limits,
-        Moments,
-        Nystroem,
-        Options,
-        Preconditioner,
-        Problem,
-        Report,
-        SecondMoments,
-        Side,
-        Sparsity,
-        Taken,
-        als.State,
-        appgrad.State,
-        lobpcg.State,
-        lobpcg.Vectors,
-        lobpcg.Grams,
-        pursuit.State,
-        stochastic.State,
-        stochastic.Trial,
-    )
+# What files are made of. A tag names a record and the version of its fields; it never names a Python module,
+# so that moving a file orphans no model. Nothing else is ever built from a file.
+RECORDS: dict[str, Any] = {
+    "als-state/1": als.State,
+    "appgrad-state/1": appgrad.State,
+    "buffered-rows/1": Buffered,
+    "fourier-map/1": Fourier,
+    "gram-map/1": Gram,
+    "kernel/1": Kernel,
+    "kernel-facts/1": Learned,
+    "limits/1": Limits,
+    "lobpcg-grams/1": lobpcg.Grams,
+    "lobpcg-state/1": lobpcg.State,
+    "lobpcg-vectors/1": lobpcg.Vectors,
+    "moments/1": Moments,
+    "nystroem-map/1": Nystroem,
+    "options/1": Options,
+    "preconditioner/1": Preconditioner,
+    "preconditioner-side/1": Side,
+    "problem/1": Problem,
+    "pursuit-state/1": pursuit.State,
+    "pursuit-taken/1": Taken,
+    "report/1": Report,
+    "run/1": Saved,
+    "second-moments/1": SecondMoments,
+    "sparsity/1": Sparsity,
+    "stochastic-solver/1": stochastic.Stochastic,
+    "stochastic-state/1": stochastic.State,
+    "stochastic-trial/1": stochastic.Trial,
+    "stream/1": Stream,
+    "stream-steps/1": Steps,
+    "stream-sums/1": Sums,
 }
+TAGS = {cls: tag for tag, cls in RECORDS.items()}
 
 
 def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
-    """A tree of tuples as JSON, and its arrays by names that begin with the prefix."""
+    """A tree of records and tuples as JSON, and its arrays by names that begin with the prefix."""
     arrays: dict[str, Array] = {}
 
     def pack(tree: Any) -> Any:
@@ -62,9 +70,10 @@ def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
             return tree.item()
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
-        name = f"{type(tree).__module__.rpartition('.')[2]}.{type(tree).__name__}"
-        parts = [pack(part) for part in tree]
-        return {"class": name, "parts": parts} if name in CLASSES else {"tuple": parts}
+        tag = TAGS.get(type(tree))
+        if tag is None:
+            return {"tuple": [pack(part) for part in tree]}
+        return {"record": tag, "fields": {name: pack(getattr(tree, name)) for name in _fields(type(tree))}}
 
     return pack(tree), arrays
 
@@ -75,24 +84,38 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
         return spec
     if "array" in spec:
         return arrays[spec["array"]]
-    (key,) = spec.keys() & {"csr", "parts", "tuple"}
-    parts = tuple(unpacked(part, arrays) for part in spec[key])
-    if key == "csr":
+    if "csr" in spec:
+        parts = tuple(unpacked(part, arrays) for part in spec["csr"])
         m = sp.csr_array(parts[:3], shape=parts[3:])
         m.check_format(full_check=True)
         return m
-    if key == "tuple":
-        return parts
-    cls = CLASSES[spec["class"]]
-    if len(parts) != len(cls._fields):
-        raise ValueError(
-            f"{spec['class']} has {len(cls._fields)} parts, not {len(parts)}: of another version?"
-        )
-    return cls(*parts)
+    if "tuple" in spec:
+        return tuple(unpacked(part, arrays) for part in spec["tuple"])
+    return record(spec["record"], {name: unpacked(part, arrays) for name, part in spec["fields"].items()})
+
+
+def record(tag: str, found: dict[str, Any]) -> Any:
+    """The record with this tag and these fields; ValueError where some are missing or unknown."""
+    if tag not in RECORDS:
+        raise ValueError(f"there is no record {tag!r}: of another version?")
+    cls = RECORDS[tag]
+    known = _fields(cls)
+    wrong = [name for name in found if name not in known]
+    wrong += [name for name, required in known.items() if required and name not in found]
+    if wrong:
+        raise ValueError(f"the fields of {tag} are not these: {', '.join(wrong)}; of another version?")
+    return cls(**found)
+
+
+def _fields(cls: Any) -> dict[str, bool]:
+    """The fields of a record, and whether each must be given."""
+    if is_dataclass(cls):
+        return {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
+    return {name: name not in cls._field_defaults for name in cls._fields}
 
 
 def same_parts(a: Any, b: Any) -> bool:
-    """Whether two trees of tuples are equal, arrays by their values."""
+    """True if two trees of tuples are equal, arrays by their values."""
     if isinstance(a, tuple):
         pairs = type(a) is type(b) and len(a) == len(b)
         return pairs and all(map(same_parts, a, b))

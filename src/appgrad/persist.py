@@ -19,7 +19,7 @@ from .spool import require_plausible
 from .views import Array
 
 FORMAT = "appgrad-model"
-VERSION = 1
+VERSION = 2
 
 
 def write(

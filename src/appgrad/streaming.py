@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from .accumulators import STREAMING, Sketch, Statistics, from_covariances, stream_for
+from . import old_files
+from .accumulators import STREAMING, Sketch, Statistics, Stream, from_covariances, stream_for
 from .choose import LOSS
 from .linalg import EPS
 from .moments import moments
@@ -296,14 +297,16 @@ class StreamingMixin:
         stream = self.__dict__.get("_stream")
         if stream is None:
             return None, {}
-        spec, arrays = packed((stream.problem, stream.options, stream.snapshot()), "stream")
+        kept = Stream(stream.problem, stream.options, stream.snapshot())
+        spec, arrays = packed(kept, "stream")
         return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
 
-    def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
+    def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array], version: int) -> None:
         kinds: dict[str, type[Statistics] | type[Sketch]] = {"exact": Statistics, "stochastic": Sketch}
-        problem, options, snapshot = unpacked(meta["state"], arrays)
-        stream = kinds[meta["solver"]](problem, options, restored_generator(meta["rng"]))
-        stream.restore(snapshot, *self._widths())
+        solver, spec = meta["solver"], meta["state"]
+        found = old_files.stream(solver, spec, arrays) if version == 1 else unpacked(spec, arrays)
+        stream = kinds[solver](found.problem, found.options, restored_generator(meta["rng"]))
+        stream.restore(found.kept, *self._widths())
         self._stream = stream
 
     def _forget_solution(self) -> None:

@@ -1,0 +1,105 @@
+"""States in files of version 0.1.0, which named records by Python modules and fields by position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .packing import record, unpacked
+from .views import Array
+
+# Records as 0.1.0 named them: what they are called now, and the fields they had, in their order.
+RECORDS = {
+    "als.State": ("als-state/1", "phi psi products pairing"),
+    "appgrad.State": (
+        "appgrad-state/1",
+        "phi_t psi_t products normalisers size trail sizes before age caution good",
+    ),
+    "columns.Taken": ("pursuit-taken/1", "x y rho"),
+    "kernels.Fourier": ("fourier-map/1", "frequencies shift"),
+    "kernels.Gram": ("gram-map/1", "kernel rows shift means grand centred"),
+    "kernels.Kernel": ("kernel/1", "name gamma degree coef0 function"),
+    "kernels.Nystroem": ("nystroem-map/1", "kernel rows shift root"),
+    "lobpcg.Grams": ("lobpcg-grams/1", "x xy y cancelled"),
+    "lobpcg.State": (
+        "lobpcg-state/1",
+        "pairs moves rho grams directions residuals tol width gain age mark",
+    ),
+    "lobpcg.Vectors": ("lobpcg-vectors/1", "A B products"),
+    "moments.Moments": ("moments/1", "n mean_x mean_y var_x var_y"),
+    "moments.SecondMoments": ("second-moments/1", "n mean scatter"),
+    "options.Options": (
+        "options/1",
+        "solver tol limits oversampling preconditioner step_size batch_size normaliser dense forget sparsity "
+        "first",
+    ),
+    "preconditioners.Preconditioner": ("preconditioner/1", "x y"),
+    "preconditioners.Side": ("preconditioner-side/1", "d V values tail shield"),
+    "pursuit.State": (
+        "pursuit-state/1",
+        "A B products ahead done taken settled best tcc idle",
+    ),
+    "solve.Limits": ("limits/1", "iterations passes seconds flops"),
+    "solve.Problem": ("problem/1", "n_components center scale ridge"),
+    "solve.Report": (
+        "report/1",
+        "A B tcc flops converged products grams correlations residual estimate event stalled rows judged",
+    ),
+    "stochastic.State": ("stochastic-state/1", "trials checks averaging judged most before"),
+    "stochastic.Trial": (
+        "stochastic-trial/1",
+        "multiple phi_t psi_t normalisers grams good best weight means mean_grams mean_rows caution",
+    ),
+    "thresholds.Sparsity": ("sparsity/1", "penalty alpha n_nonzero by_component"),
+}
+# Records that were plain tuples, by what they are called now.
+TUPLES = {
+    "buffered-rows/1": "rows size normaliser portion position moments peaks",
+    "kernel-facts/1": "maps variances gamma ridge",
+    "run/1": "state best report iteration flops seconds passes",
+    "stochastic-solver/1": "n_components step_size preconditioner adaptive",
+    "stream/1": "problem options kept",
+    "stream-steps/1": "waiting buffer solver state report settled used horizon steps single seen",
+    "stream-sums/1": "second waiting single",
+}
+
+
+def read(spec: Any, arrays: dict[str, Array]) -> Any:
+    """A tree that 0.1.0 has written; KeyError, TypeError or ValueError where it is none."""
+    if not isinstance(spec, dict) or "array" in spec or "csr" in spec:
+        return unpacked(spec, arrays)
+    if "tuple" in spec:
+        return tuple(read(part, arrays) for part in spec["tuple"])
+    tag, names = RECORDS[spec["class"]]
+    return _named(tag, names, [read(part, arrays) for part in spec["parts"]])
+
+
+def run(spec: Any, arrays: dict[str, Array]) -> Any:
+    """The state of a run from a checkpoint."""
+    return _tuple("run/1", read(spec, arrays))
+
+
+def kernel_facts(spec: Any, arrays: dict[str, Array]) -> Any:
+    """What a kernel model has learned of its rows."""
+    return _tuple("kernel-facts/1", read(spec, arrays))
+
+
+def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
+    """What is kept of a stream: sums, or the state of its steps."""
+    problem, options, kept = read(spec, arrays)
+    if solver == "exact":
+        return _tuple("stream/1", (problem, options, _tuple("stream-sums/1", kept)))
+    waiting, buffer, steps, *rest = kept
+    buffer = None if buffer is None else _tuple("buffered-rows/1", buffer)
+    steps = None if steps is None else _tuple("stochastic-solver/1", steps)
+    kept = _tuple("stream-steps/1", (waiting, buffer, steps, *rest))
+    return _tuple("stream/1", (problem, options, kept))
+
+
+def _tuple(tag: str, parts: Any) -> Any:
+    return _named(tag, TUPLES[tag], list(parts))
+
+
+def _named(tag: str, names: str, parts: list[Any]) -> Any:
+    if len(parts) != len(names.split()):
+        raise ValueError(f"{tag} had {len(names.split())} parts in 0.1.0, not {len(parts)}")
+    return record(tag, dict(zip(names.split(), parts, strict=True)))
