@@ -27,10 +27,10 @@ import scipy.sparse as sp
 from distributed import Client, LocalCluster
 
 from appgrad import CCA, open_views
-from appgrad.cluster_views import ClusterViews, _combined, _swept
-from appgrad.covariance import Covariance, units
-from appgrad.dask_views import FAN_OUT, DaskCluster, cluster_views
-from appgrad.moments import moments
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.cluster.dask import FAN_OUT, DaskCluster, cluster_views
+from appgrad.data.cluster.views import ClusterViews, _combined, _swept
 from data import folder
 from measure import save, seconds
 from outofcore import make

@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA
-from appgrad.covariance import Covariance, units
-from appgrad.linalg import captured
-from appgrad.moments import moments
-from appgrad.views import ArrayViews
+from appgrad.covariance.linalg import captured
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.views import ArrayViews
 from data import folder, mnist
 from measure import save
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import scipy.sparse as sp
 
-from appgrad.loaders import load_mediamill, load_mnist, load_ptb
-from appgrad.views import ArrayViews
+from appgrad.data.views import ArrayViews
+from appgrad.datasets.loaders import load_mediamill, load_mnist, load_ptb
 
 
 def folder() -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from appgrad import CCA
-from appgrad.covariance import Covariance
+from appgrad.covariance.operators import Covariance
 from appgrad.solvers.lobpcg import LOBPCG
 from data import DATA
 from measure import in_fresh_process, peak_extra_memory, save, seconds

@@ -71,7 +71,7 @@ def read(folder: Path, disk: bool) -> float:
 def limited(folder: Path, solver: str, disk: bool) -> None:
     """In a process of its own: fit within the limit, and print what it took."""
     from appgrad import CCA, open_views
-    from appgrad.derived_views import CountedViews
+    from appgrad.data.derived import CountedViews
 
     data = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line)
     limit = int(data.split()[1]) * 1024 + 10**9

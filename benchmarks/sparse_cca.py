@@ -17,13 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from appgrad import CCA, SparseCCA, SparseCCACV, correlations, sparse_path
-from appgrad.columns import Columns
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import Planted, sparse_planted
-from appgrad.solve import Problem
-from appgrad.solvers.pursuit import Pursuit
-from appgrad.sparse_batch import sparse_covariance
-from appgrad.starts import first_pairs
-from appgrad.views import ArrayViews
+from appgrad.solvers.loop import Problem
+from appgrad.solvers.sparse.batch import sparse_covariance
+from appgrad.solvers.sparse.columns import Columns
+from appgrad.solvers.sparse.pursuit import Pursuit
+from appgrad.solvers.sparse.starts import first_pairs
 from data import folder
 from measure import save
 
@@ -168,7 +168,7 @@ def placements(kinds=("random", "signs", "neighbours"), correlations=(0.9, 0.8),
             models["l1, ten"] = SparseCCA(1, n_nonzero=10, penalty="l1")
             if rho == correlations[0]:
                 models["l0, chosen"] = SparseCCACV()
-            with mock.patch("appgrad.sparse_batch.Pursuit", Direct):
+            with mock.patch("appgrad.solvers.sparse.batch.Pursuit", Direct):
                 fitted = {"l0, ten, directly": SparseCCA(1, n_nonzero=10).fit(p.X, p.y)}
             fitted |= {name: model.fit(p.X, p.y) for name, model in models.items()}
             for name, model in fitted.items():

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from appgrad.covariance import Covariance, units
-from appgrad.derived_views import CountedViews
-from appgrad.linalg import captured
-from appgrad.moments import moments
-from appgrad.options import Options
-from appgrad.preconditioners import Preconditioner, largest
-from appgrad.run import run
-from appgrad.solve import Limits, Problem
+from appgrad.covariance.linalg import captured
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.preconditioners import Preconditioner, largest
+from appgrad.data.derived import CountedViews
+from appgrad.fitting.run import run
+from appgrad.solvers.loop import Limits, Problem
+from appgrad.solvers.setup import Options
 from data import DATA, views_of
 from measure import save
 

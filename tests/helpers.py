@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA
-from appgrad.minibatches import Buffer, Minibatches
-from appgrad.preconditioners import warm_up_rows
+from appgrad.covariance.preconditioners import warm_up_rows
+from appgrad.data.files.mapped import StoredViews
+from appgrad.data.views import ArrayViews
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
-from appgrad.stored_views import StoredViews
-from appgrad.views import ArrayViews
+from appgrad.solvers.stochastic.minibatches import Buffer, Minibatches
 
 SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
 

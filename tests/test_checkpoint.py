@@ -18,7 +18,7 @@ from sklearn import config_context
 
 from appgrad import CCA, load
 from appgrad.datasets import planted
-from appgrad.solvers.stochastic import Stochastic
+from appgrad.solvers.stochastic.algorithm import Stochastic
 from helpers import sparse_counts
 
 SOLVERS = {
@@ -271,7 +271,7 @@ def test_time_left_is_told():
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
-    from appgrad.cli import app
+    from appgrad.cli.main import app
 
     X, Y = problem()
     np.save(tmp_path / "x.npy", X)

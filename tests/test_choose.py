@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import CCA, plan
-from appgrad.choose import chosen, duration
-from appgrad.costs import NOMINAL, costs, measured_rates, memory_needed, size
-from appgrad.threads import budget
-from appgrad.views import ArrayViews
+from appgrad.data.views import ArrayViews
+from appgrad.fitting.choose import chosen, duration
+from appgrad.fitting.costs import NOMINAL, costs, measured_rates, memory_needed, size
+from appgrad.machine.memory import budget
 
 
 def shaped(n, p1, p2, entries=None, threads=2):

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad import CCA, KernelCCA, SparseCCA, load
-from appgrad.cli import main
+from appgrad.cli.main import main
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_model_file_knows_what_its_fit_has_shown(rng, tmp_path, run):
     assert held_out in page
     assert "stopped at its --passes" in page
     assert "less than half of the correlation is left on held-out rows" in page
-    process = [sys.executable, "-c", "from appgrad.cli import main; main()", "inspect", "m.cca"]
+    process = [sys.executable, "-c", "from appgrad.cli.main import main; main()", "inspect", "m.cca"]
     shown = subprocess.run(process, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=True)
     assert held_out in shown.stdout
     assert "warning: lobpcg stopped at its --passes" in shown.stderr
@@ -325,12 +325,12 @@ def test_warnings_about_files_are_shown(folder, run, capsys):
 
 
 def test_interrupted(folder, run, monkeypatch):
-    import appgrad.cli
+    import appgrad.cli.main
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(appgrad.cli, "held_out", interrupt)
+    monkeypatch.setattr(appgrad.cli.main, "held_out", interrupt)
     text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")
@@ -540,7 +540,7 @@ def test_a_report_that_is_lost_does_not_lose_the_fit(error, folder, monkeypatch,
         raise error
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("appgrad.cli.write_report", failing)
+    monkeypatch.setattr("appgrad.cli.main.write_report", failing)
     monkeypatch.setattr(
         sys, "argv", ["appgrad", "fit", "x.csv", "y.npy", "--report", "r.html", "-o", "m.cca"]
     )

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import thin
-from appgrad.covariance import Covariance, DenseCovariance, units
-from appgrad.moments import moments, second_moments
-from appgrad.threads import over_rows
-from appgrad.views import ArrayViews
+from appgrad.covariance import thin
+from appgrad.covariance.moments import moments, second_moments
+from appgrad.covariance.operators import Covariance, DenseCovariance, units
+from appgrad.data.views import ArrayViews
+from appgrad.machine.threads import over_rows
 from helpers import BACKENDS, small_blocks, sparse_counts, statistics_problem
 from naive import covariances, dense
 

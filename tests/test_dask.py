@@ -14,19 +14,19 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, load, open_views, plan
-from appgrad import cluster as cluster_base
-from appgrad import cluster_views as cluster_module
+from appgrad.data.cluster import views as cluster_module
+from appgrad.data.cluster import workers as cluster_base
+from appgrad.data.derived import CountedViews
+from appgrad.data.sources import as_views
+from appgrad.data.views import Sweep
 from appgrad.datasets import planted
-from appgrad.derived_views import CountedViews
-from appgrad.sources import as_views
-from appgrad.views import Sweep
 from helpers import ITERATIVE, fitted
 from test_views import ViewsContract
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
-dask_module = pytest.importorskip("appgrad.dask_views")
+dask_module = pytest.importorskip("appgrad.data.cluster.dask")
 
 # Dask on Dask: sockets that a killed worker leaves behind, and graphs that hold the data of a test.
 pytestmark = [
@@ -196,7 +196,7 @@ def test_persisted_data_and_what_is_made_of_them(client, problem):
 
 
 def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
 
     def read(i):
         with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
@@ -245,7 +245,7 @@ def test_empty_partitions(client, problem):
 def test_what_all_chunks_need_is_computed_once(request, streamed, problem, tmp_path, monkeypatch, on_cluster):
     if on_cluster:
         request.getfixturevalue("client")
-    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
 
     def read(i):
         with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
@@ -442,9 +442,9 @@ def test_progress_counts_rows(client, problem):
 
 @pytest.mark.parametrize("shelf", [128, 24])
 def test_minibatches_read_each_chunk_once_a_pass(client, streamed, tmp_path, monkeypatch, shelf):
-    monkeypatch.setattr("appgrad.cluster.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
     monkeypatch.setattr(cluster_module, "SHELF", shelf)
-    monkeypatch.setattr("appgrad.preconditioners.WARM_UP_ROWS", 500)
+    monkeypatch.setattr("appgrad.covariance.preconditioners.WARM_UP_ROWS", 500)
     p = planted(4000, 5, 4, [0.9], random_state=0)
 
     def read(i):
@@ -748,7 +748,7 @@ def test_a_corrupt_part_is_named(client, problem, tmp_path):
 
 def test_chunks_too_large_for_a_worker_are_refused_with_a_size_that_fits(client, problem, monkeypatch):
     small = [worker._replace(memory=2e4) for worker in as_views(*chunked(*problem)).cluster.workers]
-    monkeypatch.setattr("appgrad.dask_views.DaskCluster._workers", lambda self: small)
+    monkeypatch.setattr("appgrad.data.cluster.dask.DaskCluster._workers", lambda self: small)
     with pytest.raises(MemoryError, match=r"X\.rechunk\(\((\d+), -1\)\)") as caught:
         CCA(1).fit(*chunked(*problem, 100))
     rows = int(str(caught.value).split("X.rechunk((")[1].split(",")[0])
@@ -815,7 +815,8 @@ def test_without_distributed_an_error_says_what_to_install(problem):
 
 
 def test_dask_is_imported_by_its_users_alone():
-    code = "import sys, appgrad, appgrad.cli; sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
+    loaded = "'dask' in sys.modules or 'distributed' in sys.modules"
+    code = f"import sys, appgrad, appgrad.cli.main; sys.exit({loaded})"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -98,7 +98,7 @@ def run(line, folder, stand_ins):
     for asked, small in stand_ins.items():
         line = line.replace(asked, small)
     arguments = shlex.split(line, comments=True)[1:]
-    command = [sys.executable, "-c", "from appgrad.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from appgrad.cli.main import main; main()", *arguments]
     env = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "100"}
     done = subprocess.run(
         command,

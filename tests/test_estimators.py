@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA, OverfitWarning, correlations
-from appgrad.views import ArrayViews
+from appgrad.data.views import ArrayViews
 from naive import cca
 
 
@@ -357,7 +357,7 @@ def test_n_jobs_holds_for_views(data, monkeypatch):
 
     views = ArrayViews(*data, threads=2)
     views.block_rows = 30
-    monkeypatch.setattr("appgrad.threads.workers", no_pool)
+    monkeypatch.setattr("appgrad.machine.threads.workers", no_pool)
     CCA(1, n_jobs=1).fit(views)
     with pytest.raises(AssertionError, match="pool"):
         CCA(1).fit(views)

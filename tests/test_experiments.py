@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 from appgrad import CCA, tcc
 from appgrad.datasets import planted
+from appgrad.datasets.loaders import Paired
 from appgrad.experiments import EXPERIMENTS, bilingual, curves, run
 from appgrad.experiments.bilingual import translation_ranks
 from appgrad.experiments.curves import Curve, Judge, add_curve, checkpoints, reached, with_step
 from appgrad.experiments.records import read, writing
-from appgrad.loaders import Paired
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +333,7 @@ def test_scores_of_heuristics_are_of_centred_rows(name, m):
 
 
 def test_the_command(data_sets, tmp_path):
-    program = [sys.executable, "-c", "from appgrad.cli import main; main()", "experiment"]
+    program = [sys.executable, "-c", "from appgrad.cli.main import main; main()", "experiment"]
     arguments = ["mediamill", "--data", str(data_sets), "--out", "results", "--quick"]
     done = subprocess.run([*program, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import CCA, open_views
+from appgrad.data.files.binary import StoredRows
+from appgrad.data.files.mapped import StoredViews
+from appgrad.data.files.table import read_table
 from appgrad.datasets import planted
-from appgrad.files import read_table
-from appgrad.stored_files import StoredRows
-from appgrad.stored_views import StoredViews
 from helpers import write
 from naive import dense
 
@@ -414,7 +414,7 @@ def test_a_header_that_claims_too_much_is_refused(X, tmp_path):
 
 def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros((10**6, 4)))
-    monkeypatch.setattr("appgrad.spool.physical_memory", lambda: 10**7)
+    monkeypatch.setattr("appgrad.data.files.spool.physical_memory", lambda: 10**7)
     refuse(tmp_path / "x.npz", "its arrays would take 0.0 GB; this machine has 0.0 GB")
 
 
@@ -422,7 +422,7 @@ def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
 def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path, monkeypatch):
     """Rows sorted by a label: every minibatch holds rows of everywhere."""
     # Some 18 rows a run, 64 runs at a time: a twentieth of all rows.
-    monkeypatch.setattr("appgrad.stored_views.RUN_BYTES", 1024)
+    monkeypatch.setattr("appgrad.data.files.mapped.RUN_BYTES", 1024)
     n = 20000
     X = np.c_[np.arange(n) / n, rng.standard_normal((n, 3))]
     write(kind, tmp_path / f"x{kind}", X)
@@ -472,7 +472,7 @@ def test_zarr_that_changes_is_noticed(rng, tmp_path):
 
 
 def test_a_file_written_to_while_it_is_parsed(tmp_path, monkeypatch):
-    import appgrad.text_files
+    import appgrad.data.files.text
 
     np.savetxt(tmp_path / "x.csv", np.eye(4), delimiter=",")
     real = np.loadtxt
@@ -481,7 +481,7 @@ def test_a_file_written_to_while_it_is_parsed(tmp_path, monkeypatch):
         os.utime(tmp_path / "x.csv", ns=(1, 1))
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(appgrad.text_files.np, "loadtxt", slow)
+    monkeypatch.setattr(appgrad.data.files.text.np, "loadtxt", slow)
     with pytest.raises(ValueError, match="was written to while it was read"):
         open_views(tmp_path / "x.csv", tmp_path / "x.csv")
 

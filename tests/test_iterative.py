@@ -19,14 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from appgrad import CCA
-from appgrad.covariance import Covariance, DenseCovariance, units
+from appgrad.covariance.moments import moments, second_moments
+from appgrad.covariance.operators import Covariance, DenseCovariance, units
+from appgrad.covariance.preconditioners import jacobi
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.moments import moments, second_moments
-from appgrad.preconditioners import jacobi
-from appgrad.remarks import OverfitWarning
+from appgrad.fitting.warnings import OverfitWarning
 from appgrad.solvers.als import ALS
 from appgrad.solvers.appgrad import AppGrad
-from appgrad.views import ArrayViews
 from helpers import BACKENDS, ITERATIVE, fitted, memmap, sparse_counts
 
 RHO = [0.95, 0.8, 0.6, 0.3]
@@ -314,8 +314,8 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
                 self.tol, self.max_iter = 0, 10**9
                 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
                 return super().fit(X, y)
-        import appgrad.cli
-        appgrad.cli.CCA = CCA
+        import appgrad.cli.main
+        appgrad.cli.main.CCA = CCA
         sys.argv = ["appgrad", "fit", "x.npy", "y.npy", "--solver", "appgrad", "-o", "m.cca"]
         main()
     """

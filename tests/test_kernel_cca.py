@@ -12,13 +12,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 import naive
-from appgrad import CCA, KernelCCA, OverfitWarning, kernel_maps, load, open_views
-from appgrad.covariance import Covariance, KernelRidge, units
-from appgrad.kernel_maps import Asked, default_ridge, grams, median_gamma
-from appgrad.kernels import MappedViews
-from appgrad.moments import moments
+from appgrad import CCA, KernelCCA, OverfitWarning, load, open_views
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, KernelRidge, units
+from appgrad.data import kernel_fitting as kernel_maps
+from appgrad.data.kernel_fitting import Asked, default_ridge, grams, median_gamma
+from appgrad.data.kernels import MappedViews
+from appgrad.data.views import ArrayViews
 from appgrad.solvers.appgrad import AppGrad
-from appgrad.views import ArrayViews
 from helpers import failed_checks, in_phase, pairs, sparse_counts
 
 KERNELS = {
@@ -273,8 +274,8 @@ def test_features_beyond_the_budget_are_computed_in_every_pass(approximation, so
     X, Y, Xt, Yt = related(rng, n=2000, extra=20)
     model = KernelCCA(2, approximation=approximation, n_landmarks=20, solver=solver, tol=1e-8, random_state=0)
     kept = quiet(model, X, Y)
-    monkeypatch.setattr("appgrad.kernel_cca.stored", lambda views: pytest.fail("features are kept"))
-    monkeypatch.setattr("appgrad.kernels.BLOCK_BYTES", 2**16)
+    monkeypatch.setattr("appgrad.estimators.kernel.stored", lambda views: pytest.fail("features are kept"))
+    monkeypatch.setattr("appgrad.data.kernels.BLOCK_BYTES", 2**16)
     with config_context(working_memory=0.5):
         free = quiet(clone(model), X, Y)
     np.testing.assert_allclose(free.canonical_correlations_, kept.canonical_correlations_, atol=1e-7)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from appgrad.linalg import column_dots, equilibration, leading_svd, whitening
+from appgrad.covariance.linalg import column_dots, equilibration, leading_svd, whitening
 
 
 def covariance(rng, p, eigenvalues):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad import loaders
+from appgrad.datasets import loaders
+from appgrad.datasets.loaders import load_mediamill, load_mnist, load_ptb, load_sparse
+from appgrad.datasets.url_reputation import is_url_reputation, load_url_reputation
 from appgrad.experiments import bilingual
-from appgrad.loaders import load_mediamill, load_mnist, load_ptb, load_sparse
-from appgrad.url_reputation import is_url_reputation, load_url_reputation
 
 
 @pytest.mark.parametrize("names", ["X_train y_train X_test y_test", "x_train y_train x_test y_test"])

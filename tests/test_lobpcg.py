@@ -11,17 +11,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from appgrad import CCA
-from appgrad.covariance import Covariance, units
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.preconditioners import exact, jacobi
+from appgrad.data.derived import CountedViews
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.derived_views import CountedViews
-from appgrad.moments import moments
-from appgrad.options import Options
-from appgrad.preconditioners import exact, jacobi
-from appgrad.remarks import warn_if_unconverged
-from appgrad.run import run
-from appgrad.solve import Limits, Problem, Progress
+from appgrad.fitting.run import run
+from appgrad.fitting.warnings import warn_if_unconverged
 from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
-from appgrad.views import ArrayViews
+from appgrad.solvers.loop import Limits, Problem, Progress
+from appgrad.solvers.setup import Options
 
 
 def fitted(X, Y, k, **params):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad.derived_views import CountedViews
-from appgrad.moments import moments
-from appgrad.views import ArrayViews
+from appgrad.covariance.moments import moments
+from appgrad.data.derived import CountedViews
+from appgrad.data.views import ArrayViews
 from helpers import BACKENDS, minibatches
 
 

@@ -3,9 +3,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from appgrad.covariance import units
-from appgrad.moments import moments, second_moments, triangle
-from appgrad.views import ArrayViews
+from appgrad.covariance.moments import moments, second_moments, triangle
+from appgrad.covariance.operators import units
+from appgrad.data.views import ArrayViews
 from helpers import BACKENDS, small_blocks, statistics_problem
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import naive
-from appgrad.covariance import Covariance, units
-from appgrad.moments import moments
-from appgrad.pairs import held_out, leading, noise_share
-from appgrad.solve import Report
-from appgrad.views import ArrayViews
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.views import ArrayViews
+from appgrad.solvers.loop import Report
+from appgrad.solvers.stochastic.pairs import held_out, leading, noise_share
 
 RHO = np.linspace(0.8, 0.02, 30)
 

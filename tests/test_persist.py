@@ -9,10 +9,11 @@ import pytest
 from sklearn.datasets import load_linnerud
 
 import appgrad
-from appgrad import CCA, load, persist
-from appgrad.origin import HeldOut, Origin
-from appgrad.packing import RECORDS, TAGS, packed, unpacked
-from appgrad.solve import Limits
+from appgrad import CCA, load
+from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.fitting import archive as persist
+from appgrad.fitting.saved_state import RECORDS, TAGS, packed, unpacked
+from appgrad.solvers.loop import Limits
 
 
 @pytest.fixture

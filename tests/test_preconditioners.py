@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad.covariance import Covariance, units
-from appgrad.moments import moments
-from appgrad.preconditioners import (
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.preconditioners import (
     Preconditioner,
     Side,
     damped,
@@ -18,7 +18,7 @@ from appgrad.preconditioners import (
     trace,
     warm_up_rows,
 )
-from appgrad.views import ArrayViews
+from appgrad.data.views import ArrayViews
 from naive import covariances
 
 

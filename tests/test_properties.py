@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appgrad import CCA
-from appgrad.moments import moments, second_moments, triangle
-from appgrad.views import ArrayViews
+from appgrad.covariance.moments import moments, second_moments, triangle
+from appgrad.data.views import ArrayViews
 
 SOLVERS = ["exact", "qr"]
 

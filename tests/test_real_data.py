@@ -7,14 +7,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA, correlations, loaders, tcc
-from appgrad.covariance import Covariance, units
-from appgrad.derived_views import CountedViews
+from appgrad import CCA, correlations, tcc
+from appgrad.covariance.linalg import captured
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.derived import CountedViews
+from appgrad.data.files.table import read_table
+from appgrad.data.views import ArrayViews
+from appgrad.datasets import loaders
 from appgrad.experiments.records import read
-from appgrad.files import read_table
-from appgrad.linalg import captured
-from appgrad.moments import moments
-from appgrad.views import ArrayViews
 from naive import cca, dense
 
 pytestmark = pytest.mark.realdata

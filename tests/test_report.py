@@ -11,10 +11,14 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
+from appgrad.data.sources import as_views
 from appgrad.datasets import planted
-from appgrad.facts import overfitted
-from appgrad.features import names_of
-from appgrad.findings import (
+from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.reporting.facts import overfitted
+from appgrad.reporting.features import names_of
+from appgrad.reporting.html import page, write_report
+from appgrad.reporting.labels import COLOURS
+from appgrad.reporting.summary import (
     ROWS,
     findings,
     is_forced,
@@ -24,10 +28,6 @@ from appgrad.findings import (
     sampled,
     scores_of,
 )
-from appgrad.labels import COLOURS
-from appgrad.origin import HeldOut, Origin
-from appgrad.report import page, write_report
-from appgrad.sources import as_views
 
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
@@ -374,7 +374,7 @@ def test_labels_of_rows_shown():
 def page_style():
     from importlib import resources
 
-    return resources.files("appgrad").joinpath("report.html").read_text()
+    return resources.files("appgrad.reporting").joinpath("report.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from appgrad.covariance import Covariance, units
-from appgrad.derived_views import CountedViews
-from appgrad.linalg import whitening
-from appgrad.moments import moments
-from appgrad.solve import Limits, Report, _is_better, _left, canonical, iterate
-from appgrad.views import ArrayViews
+from appgrad.covariance.linalg import whitening
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.derived import CountedViews
+from appgrad.data.views import ArrayViews
+from appgrad.solvers.loop import Limits, Report, _is_better, _left, canonical, iterate
 from naive import cca, covariances
 
 

@@ -3,12 +3,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_linnerud
 
-from appgrad.choose import solving
+from appgrad.data.derived import CountedViews
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.derived_views import CountedViews
-from appgrad.options import Options
-from appgrad.solve import Problem
-from appgrad.views import ArrayViews
+from appgrad.fitting.choose import solving
+from appgrad.solvers.loop import Problem
+from appgrad.solvers.setup import Options
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts
 from naive import cca, cca_by_eigenvalues, covariances, projection
 

@@ -11,26 +11,17 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import naive
-from appgrad import (
-    CCA,
-    OverfitWarning,
-    SparseCCA,
-    SparseCCACV,
-    columns,
-    correlations,
-    load,
-    open_views,
-    sparse_path,
-)
-from appgrad.columns import Columns, ColumnViews, _largest_products
-from appgrad.covariance import Covariance, units
+from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import sparse_planted
-from appgrad.moments import moments
-from appgrad.sparse_batch import largest_alpha
-from appgrad.sparse_paths import _chosen
-from appgrad.starts import first_pairs
-from appgrad.thresholds import Threshold
-from appgrad.views import ArrayViews
+from appgrad.estimators.sparse_path import _chosen
+from appgrad.solvers.sparse import columns
+from appgrad.solvers.sparse.batch import largest_alpha
+from appgrad.solvers.sparse.columns import Columns, ColumnViews, _largest_products
+from appgrad.solvers.sparse.starts import first_pairs
+from appgrad.solvers.sparse.thresholds import Threshold
 from helpers import failed_checks
 
 
@@ -221,9 +212,11 @@ def test_more_columns_in_play_than_allowed_take_steps_on_all(monkeypatch):
     p = small()
     model = SparseCCA(1, alpha=0.15, penalty="l1", tol=1e-6)
     reference = clone(model).fit(p.X, p.y)
-    monkeypatch.setattr("appgrad.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered"))
-    monkeypatch.setattr("appgrad.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
-    monkeypatch.setattr("appgrad.sparse_batch.budget", lambda: 1)
+    monkeypatch.setattr(
+        "appgrad.solvers.sparse.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered")
+    )
+    monkeypatch.setattr("appgrad.solvers.sparse.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
+    monkeypatch.setattr("appgrad.solvers.sparse.batch.budget", lambda: 1)
     free = clone(model).fit(p.X, p.y)
     assert free.n_iter_[0] > reference.n_iter_[0]
     assert support(free.x_weights_) == support(reference.x_weights_)

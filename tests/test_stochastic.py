@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 import naive
 from appgrad import CCA
-from appgrad.covariance import Covariance, units
+from appgrad.covariance.linalg import captured
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.derived import CountedViews
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.derived_views import CountedViews
-from appgrad.linalg import captured
-from appgrad.moments import moments
-from appgrad.options import Options
-from appgrad.run import run
-from appgrad.solve import Limits, Problem
+from appgrad.fitting.run import run
 from appgrad.solvers.appgrad import CALM, mean_square
-from appgrad.solvers.stochastic import Stochastic
-from appgrad.views import ArrayViews
+from appgrad.solvers.loop import Limits, Problem
+from appgrad.solvers.setup import Options
+from appgrad.solvers.stochastic.algorithm import Stochastic
 from helpers import fitted, in_phase, minibatches
 
 RHO = [0.95, 0.8, 0.6, 0.3]

@@ -14,9 +14,10 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA, OverfitWarning, load, persist
+from appgrad import CCA, OverfitWarning, load
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.views import ArrayViews
+from appgrad.fitting import archive as persist
 from helpers import assert_same, pairs, sparse_counts
 
 
@@ -262,18 +263,18 @@ def test_values_too_large_to_be_squared_change_nothing(value, data):
 
 
 def test_an_interrupt_counts_no_row_twice(data, monkeypatch):
-    import appgrad.accumulators
+    import appgrad.fitting.streams
 
     X, Y = data
-    model, real = streamed(X, Y, [slice(0, 300)]), appgrad.accumulators.second_moments
+    model, real = streamed(X, Y, [slice(0, 300)]), appgrad.fitting.streams.second_moments
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(appgrad.accumulators, "second_moments", interrupted)
+    monkeypatch.setattr(appgrad.fitting.streams, "second_moments", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[300:], Y[300:])
-    monkeypatch.setattr(appgrad.accumulators, "second_moments", real)
+    monkeypatch.setattr(appgrad.fitting.streams, "second_moments", real)
     assert_same(model.partial_fit(X[300:], Y[300:]), CCA(3).fit(X, Y))
 
 

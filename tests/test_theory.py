@@ -5,11 +5,11 @@ import pytest
 
 import naive
 from appgrad.baselines import NaiveGradient
-from appgrad.covariance import Covariance, units
+from appgrad.covariance.moments import moments
+from appgrad.covariance.operators import Covariance, units
+from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
-from appgrad.moments import moments
 from appgrad.solvers.appgrad import AppGrad
-from appgrad.views import ArrayViews
 
 RHO = np.array([0.9, 0.7, 0.5, 0.3, 0.2])
 

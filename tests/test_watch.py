@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 from sklearn import config_context
 
-from appgrad import CCA, watch
+from appgrad import CCA
 from appgrad.datasets import planted
+from appgrad.fitting import progress as watch
 
 
 @pytest.fixture(scope="module")

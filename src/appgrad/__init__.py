@@ -1,15 +1,15 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
 from . import datasets, plots
-from .choose import plan
-from .estimators import CCA
-from .kernel_cca import KernelCCA
+from .data.sources import open_views
+from .estimators.cca import CCA
+from .estimators.kernel import KernelCCA
+from .estimators.model_file import load
+from .estimators.sparse import SparseCCA
+from .estimators.sparse_path import SparseCCACV, sparse_path
+from .fitting.choose import plan
+from .fitting.warnings import OverfitWarning
 from .metrics import correlations, pcc, subspace_distance, tcc
-from .models import load
-from .remarks import OverfitWarning
-from .sources import open_views
-from .sparse_cca import SparseCCA
-from .sparse_paths import SparseCCACV, sparse_path
 from .version import __version__
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .views import Array
+from .machine.arrays import Array
 
 
 def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .files import source_files
-from .persist import require_writable
+from ..data.files.table import source_files
+from ..fitting.archive import require_writable
+from ..fitting.progress import err
 from .terminal import say
-from .watch import err
 
 SOURCE = (
     "A .npy, .npz, .csv, .tsv, .svm, .parquet, .h5 or .zarr file, or a folder or pattern of parquet or svm "

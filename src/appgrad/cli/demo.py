@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from .estimators import CCA
-from .metrics import correlations
-from .origin import HeldOut
+from ..estimators.cca import CCA
+from ..estimators.provenance import HeldOut
+from ..fitting.progress import err
+from ..machine.arrays import Array
+from ..metrics import correlations
 from .terminal import print_model, say
-from .views import Array
-from .watch import err
 
 
 def show_digits(output: Path) -> None:
@@ -32,7 +32,7 @@ def show_digits(output: Path) -> None:
         import matplotlib
 
         matplotlib.use("Agg")
-        from .plots import scree
+        from ..reporting.plots import scree
     except ImportError:
         say("no figure: pip install 'appgrad[plots]'", err)
         return

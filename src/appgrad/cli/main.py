@@ -15,6 +15,26 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ..data.files.table import read_table
+from ..data.sources import dask_back_end, open_views
+from ..data.views import Views
+from ..estimators.cca import CCA
+from ..estimators.model_file import load
+from ..estimators.provenance import HeldOut, Origin
+from ..estimators.sparse import SparseCCA
+from ..fitting.archive import WRITERS, write_scores
+from ..fitting.choose import duration
+from ..fitting.choose import plan as planned
+from ..fitting.costs import size
+from ..fitting.progress import err, line
+from ..inference.holdout import held_out
+from ..metrics import correlations
+from ..reporting.facts import facts_of, json_list, overfitted
+from ..reporting.features import leading_components, names_of
+from ..reporting.html import write_report
+from ..reporting.summary import findings, fit_findings, is_forced, remarks_on, rows_shown
+from ..solvers.setup import ITERATIVE
+from ..version import __version__
 from .arguments import (
     Json,
     Model,
@@ -28,34 +48,8 @@ from .arguments import (
     require_output,
     typed,
 )
-from .choose import duration
-from .choose import plan as planned
-from .costs import size
 from .demo import show_digits
-from .estimators import CCA
-from .facts import facts_of, json_list, overfitted
-from .features import leading_components, names_of
-from .files import read_table
-from .findings import findings, fit_findings, is_forced, remarks_on, rows_shown
-from .holdout import held_out
-from .metrics import correlations
-from .models import load
-from .options import ITERATIVE
-from .origin import HeldOut, Origin
-from .persist import WRITERS, write_scores
-from .report import write_report
-from .sources import dask_back_end, open_views
-from .sparse_cca import SparseCCA
-from .terminal import (
-    out,
-    print_components,
-    print_json,
-    print_model,
-    say,
-)
-from .version import __version__
-from .views import Views
-from .watch import err, line
+from .terminal import out, print_components, print_json, print_model, say
 
 # What ends in one clear line.
 FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError)
@@ -464,7 +458,7 @@ def experiment(
 ) -> None:
     """Run an experiment of the paper: one JSON record for each point, and figures drawn from the records."""
     # Not needed by any other command, and slow to import.
-    from .experiments import EXPERIMENTS, run
+    from ..experiments import EXPERIMENTS, run
 
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(EXPERIMENTS)}")
@@ -481,7 +475,7 @@ def experiment(
     say(f"after {time.perf_counter() - start:5.0f} s: done")
     say(f"records   saved to {path}")
     try:
-        from .experiments.figures import draw
+        from ..experiments.figures import draw
     except ImportError:
         say("no figures: pip install 'appgrad[plots]'", err)
         return

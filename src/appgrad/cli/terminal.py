@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .base import BaseCCA
-from .facts import correlation_columns, facts_in_words
-from .features import measure_of
-from .origin import HeldOut
+from ..estimators.base import BaseCCA
+from ..estimators.provenance import HeldOut
+from ..reporting.facts import correlation_columns, facts_in_words
+from ..reporting.features import measure_of
 
 # Names of files and columns are data: ":x:" in one is no picture.
 out = Console(emoji=False)

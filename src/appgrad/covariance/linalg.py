@@ -9,10 +9,8 @@ import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.lapack import dpocon
 
-from .threads import blas_limit, over_rows
-from .views import Array
-
-EPS = float(np.finfo(np.float64).eps)
+from ..machine.arrays import EPS, Array
+from ..machine.threads import blas_limit, over_rows
 
 
 def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:

@@ -9,10 +9,11 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from ..data.views import BLOCK_BYTES, Block, Titles, Views, require_finite
+from ..machine.arrays import Array, Matrix
+from ..machine.memory import budget
 from .linalg import Triangle
 from .thin import TILE_ROWS
-from .threads import budget
-from .views import BLOCK_BYTES, Array, Block, Matrix, Titles, Views, require_finite
 
 P = ParamSpec("P")
 T = TypeVar("T")

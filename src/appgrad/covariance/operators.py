@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 
-from .linalg import EPS
+from ..data.views import ENTRY_BYTES, Block, Views
+from ..machine.arrays import EPS, Array, Matrix
+from ..machine.threads import over_rows
 from .moments import Moments, SecondMoments, second_moments, shifted, to_dense
 from .thin import add_gathered, add_scores, tiles
-from .threads import over_rows
-from .views import ENTRY_BYTES, Array, Block, Matrix, Views
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .covariance import Covariance, DenseCovariance
-from .linalg import EPS, whitening
-from .threads import over_rows
-from .views import BLOCK_BYTES, ENTRY_BYTES, Array, Views
+from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Views
+from ..machine.arrays import EPS, Array
+from ..machine.threads import over_rows
+from .linalg import whitening
+from .operators import Covariance, DenseCovariance
 
 # Leading directions taken out of each view, and rows they are found in. From 50 to 100 directions, what batch
 # captures after 50 iterations changes by less than 0.001; one stochastic pass gains 0.002 up to 80 (MNIST).

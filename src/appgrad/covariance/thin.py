@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from .views import Array, Matrix
+from ..machine.arrays import Array, Matrix
 
 try:
     # scipy's own kernels, which add to an array instead of making a new one of p x k for each tile. They are

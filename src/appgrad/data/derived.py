@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .views import Array, BaseViews, Block, Cut, Part, Sweep, Views, told
+from ..machine.arrays import Array
+from .views import BaseViews, Block, Cut, Part, Sweep, Views, told
 
 
 class DerivedViews(BaseViews):

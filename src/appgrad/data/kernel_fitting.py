@@ -12,10 +12,10 @@ from scipy.linalg import LinAlgError, cholesky
 from scipy.optimize import brentq
 from sklearn.metrics.pairwise import euclidean_distances
 
+from ..machine.arrays import EPS, Array, Matrix
+from ..machine.memory import budget
 from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
-from .linalg import EPS
-from .threads import budget
-from .views import Array, Block, Matrix, Views, gathered, require_finite
+from .views import Block, Views, gathered, require_finite
 
 # Rows that the median distance and the variances in feature space are taken from.
 SAMPLE = 1000

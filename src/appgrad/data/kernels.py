@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
 
-from .derived_views import DerivedViews
-from .threads import budget
-from .views import BLOCK_BYTES, Array, ArrayViews, Block, Matrix, Part, Titles, Views, require_finite
+from ..machine.arrays import Array, Matrix
+from ..machine.memory import budget
+from .derived import DerivedViews
+from .views import BLOCK_BYTES, ArrayViews, Block, Part, Titles, Views, require_finite
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 

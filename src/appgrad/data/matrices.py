@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from .views import Array, Matrix, canonical_csr
+from ..machine.arrays import Array, Matrix
+from .views import canonical_csr
 
 
 def is_dask(data: Any) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import files
-from .file_parts import opened_by
+from .cluster.files import opened_by
+from .files import table as files
+from .files.mapped import views_of
 from .matrices import as_column, as_matrix, feature_names, is_dask
-from .stored_views import views_of
 from .views import Views
 
 
@@ -43,7 +43,7 @@ def is_views(data: Any) -> bool:
 def dask_back_end() -> Any:
     """The back end for Dask, which needs more than the core."""
     try:
-        from . import dask_views
+        from .cluster import dask as dask_views
     except ImportError as error:
         raise ImportError(
             f"Dask needs its distributed package too ({error}): pip install 'appgrad[dask]'"

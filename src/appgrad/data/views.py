@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 
-from .threads import blas_threads, ordered_map
+from ..machine.arrays import Array, Matrix
+from ..machine.threads import blas_threads, ordered_map
 
-Array = npt.NDArray[Any]
-Matrix = Any  # a two-dimensional ndarray or scipy.sparse.csr_array of floats
 T = TypeVar("T")
 
 # A block this large amortises the overhead of a call and still leaves a small machine its memory.

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from .text_files import open_text
-from .views import Array
+from ..data.files.text import open_text
+from ..machine.arrays import Array
 
 Folder = str | os.PathLike[str] | None
 Loader = TypeVar("Loader", bound=Callable[..., Any])

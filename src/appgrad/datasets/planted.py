@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..machine.arrays import Array
 from .loaders import Paired, load_mediamill, load_mnist, load_ptb, load_sparse
 from .url_reputation import load_url_reputation
-from .views import Array
 
 __all__ = [
     "Paired",

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from ..machine.arrays import Array
 from .loaders import SOURCES, Folder, Paired, downloaded, named
-from .views import Array
 
 # Indices in the files begin with 1.
 URL_FEATURES = 3_231_962

@@ -16,24 +16,25 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import persist
-from .checkpoint import EVERY, Checkpoint
-from .choose import solving
-from .derived_views import CountedViews
-from .kernels import MappedViews
-from .matrices import as_column, as_matrix, feature_names, is_dask
-from .metrics import correlations, paired_correlations
-from .moments import second_moments
-from .options import ITERATIVE, Options
-from .parameters import checked
-from .remarks import overfit_warnings, warn_if_unconverged
-from .solve import Problem, Progress, Solution
-from .sources import as_views, dask_back_end, is_views
+from ..covariance.moments import second_moments
+from ..data.derived import CountedViews
+from ..data.kernels import MappedViews
+from ..data.matrices import as_column, as_matrix, feature_names, is_dask
+from ..data.sources import as_views, dask_back_end, is_views
+from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Block, Views, describe, require_finite
+from ..fitting import archive as persist
+from ..fitting.checkpoint import EVERY, Checkpoint
+from ..fitting.choose import solving
+from ..fitting.parameters import checked
+from ..fitting.progress import followed, logger
+from ..fitting.warnings import overfit_warnings, warn_if_unconverged
+from ..machine.arrays import Array, Matrix
+from ..machine.threads import blas_limit
+from ..metrics import correlations, paired_correlations
+from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.setup import ITERATIVE, Options
+from ..version import __version__
 from .streaming import StreamingMixin, generator, ndim, require_components
-from .threads import blas_limit
-from .version import __version__
-from .views import BLOCK_BYTES, ENTRY_BYTES, Array, Block, Matrix, Views, describe, require_finite
-from .watch import followed, logger
 
 COUNTS = ("n_samples_", "n_features_in_", "n_features_y_")
 FACTS = (*COUNTS, "n_iter_", "n_passes_", "solver_", "solver_reason_")

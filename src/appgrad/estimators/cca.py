@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.matrices import as_matrix
+from ..data.views import describe, require_finite
+from ..machine.arrays import Array
+from ..solvers.loop import Progress
 from .base import BaseCCA
-from .matrices import as_matrix
-from .solve import Progress
-from .views import Array, describe, require_finite
 
 
 class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):

@@ -11,21 +11,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from . import old_files
+from ..covariance.operators import KernelRidge
+from ..data.derived import CountedViews
+from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
+from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Map, MappedViews, Nystroem, stored
+from ..data.matrices import is_dask
+from ..data.views import BLOCK_BYTES, Views, describe, require_finite
+from ..fitting import old_files
+from ..fitting.parameters import checked, is_real, is_whole, pair_of
+from ..fitting.saved_state import packed, same_parts, unpacked
+from ..fitting.warnings import flexible, memorised, trivial
+from ..machine.arrays import Array, Matrix
+from ..machine.memory import budget
+from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.setup import Options
 from .base import BaseCCA, Prepared
-from .covariance import KernelRidge
-from .derived_views import CountedViews
-from .kernel_maps import Asked, Fitted, default_ridge, features, grams
-from .kernels import KERNELS, Fourier, Gram, Kernel, Learned, Map, MappedViews, Nystroem, stored
-from .matrices import is_dask
-from .options import Options
-from .packing import packed, same_parts, unpacked
-from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import flexible, memorised, trivial
-from .solve import Problem, Progress, Solution
 from .streaming import FITTED
-from .threads import budget
-from .views import BLOCK_BYTES, Array, Matrix, Views, describe, require_finite
 
 APPROXIMATIONS = (None, "nystroem", "fourier")
 # Rows from which gamma and variances can be told, about.

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from . import persist
+from ..data.names import shown
+from ..fitting import archive as persist
+from ..fitting.warnings import Remark
 from .base import COUNTS, FACTS, BaseCCA
-from .estimators import CCA
-from .kernel_cca import KernelCCA
-from .names import shown
-from .origin import LENGTH, Origin
-from .remarks import Remark
-from .sparse_cca import SparseCCA
+from .cca import CCA
+from .kernel import KernelCCA
+from .provenance import LENGTH, Origin
+from .sparse import SparseCCA
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .names import shown
-from .views import Array
+from ..data.names import shown
+from ..machine.arrays import Array
 
 # Letters of a text from a file that are shown.
 LENGTH = 2000

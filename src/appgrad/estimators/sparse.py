@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..data.derived import CountedViews
+from ..fitting.parameters import checked, is_real, is_whole, pair_of
+from ..fitting.warnings import chosen
+from ..machine.arrays import Array
+from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.setup import Options
+from ..solvers.sparse.thresholds import PENALTIES, Sparsity
 from .base import Prepared
-from .derived_views import CountedViews
-from .estimators import CCA
-from .options import Options
-from .parameters import checked, is_real, is_whole, pair_of
-from .remarks import chosen
-from .solve import Problem, Progress, Solution
-from .thresholds import PENALTIES, Sparsity
-from .views import Array
+from .cca import CCA
 
 SUPPORTS = ("shared", "component")
 STEPS = ("appgrad", "stochastic")

@@ -14,17 +14,18 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from .derived_views import CountedViews
-from .estimators import CCA
-from .moments import moments
-from .regressions import NothingLeftError
-from .remarks import OverfitWarning
-from .sources import as_views
-from .sparse_batch import largest_alpha, sparse_covariance
-from .sparse_cca import SparseCCA
+from ..covariance.moments import moments
+from ..data.derived import CountedViews
+from ..data.sources import as_views
+from ..data.views import Views
+from ..fitting.progress import logger
+from ..fitting.warnings import OverfitWarning
+from ..machine.arrays import Array
+from ..solvers.sparse.batch import largest_alpha, sparse_covariance
+from ..solvers.sparse.regressions import NothingLeftError
+from .cca import CCA
+from .sparse import SparseCCA
 from .streaming import ndim
-from .views import Array, Views
-from .watch import logger
 
 # Unless asked otherwise.
 POINTS = 20

@@ -14,20 +14,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from . import old_files
-from .accumulators import STREAMING, Sketch, Statistics, Stream, from_covariances, stream_for
-from .choose import LOSS
-from .linalg import EPS
-from .moments import moments
-from .options import Options
-from .origin import Origin
-from .packing import packed, plain_generator, restored_generator, unpacked
-from .parameters import checked
-from .remarks import Remark, overfit_warnings, said, trivial
-from .solve import Limits, Problem, Progress, Solution, says_stop
-from .sources import as_views, is_views
-from .views import Array, ArrayViews, Block, Views
-from .watch import followed, logger
+from ..covariance.moments import moments
+from ..data.sources import as_views, is_views
+from ..data.views import ArrayViews, Block, Views
+from ..fitting import old_files
+from ..fitting.choose import LOSS
+from ..fitting.parameters import checked
+from ..fitting.progress import followed, logger
+from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
+from ..fitting.streams import STREAMING, Sketch, Statistics, Stream, from_covariances, stream_for
+from ..fitting.warnings import Remark, overfit_warnings, said, trivial
+from ..machine.arrays import EPS, Array
+from ..solvers.loop import Limits, Problem, Progress, Solution, says_stop
+from ..solvers.setup import Options
+from .provenance import Origin
 
 # Arrays that make up a fitted model, in the order of the public contract.
 FITTED = (

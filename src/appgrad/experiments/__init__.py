@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..loaders import Folder
+from ..datasets.loaders import Folder
 from . import bilingual, mediamill, mnist, ptb, url
 from .records import writing
 

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .covariance import Covariance, units
-from .linalg import captured
-from .moments import moments
-from .preconditioners import diagonal
-from .solve import Operator, Problem, Products, Report, Solution, canonical
-from .views import Array, Views
+from ..covariance.linalg import captured
+from ..covariance.moments import moments
+from ..covariance.operators import Covariance, units
+from ..covariance.preconditioners import diagonal
+from ..data.views import Views
+from ..machine.arrays import Array
+from ..solvers.loop import Operator, Problem, Products, Report, Solution, canonical
 
 
 class NaiveState(NamedTuple):

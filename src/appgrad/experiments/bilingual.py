@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..estimators import CCA
-from ..loaders import Folder, Paired, sparse_views
-from ..views import Array, ArrayViews
+from ..data.views import ArrayViews
+from ..datasets.loaders import Folder, Paired, sparse_views
+from ..estimators.cca import CCA
+from ..machine.arrays import Array
 from .curves import add_sizes
 from .heuristics import heuristic_solution
 from .records import Record, Writer

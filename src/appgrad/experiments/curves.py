@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..covariance import Covariance, units
-from ..estimators import CCA
-from ..linalg import captured
-from ..loaders import Paired
-from ..moments import moments
-from ..options import ITERATIVE
-from ..solve import Progress
-from ..views import Array, ArrayViews
+from ..covariance.linalg import captured
+from ..covariance.moments import moments
+from ..covariance.operators import Covariance, units
+from ..data.views import ArrayViews
+from ..datasets.loaders import Paired
+from ..estimators.cca import CCA
+from ..machine.arrays import Array
+from ..solvers.loop import Progress
+from ..solvers.setup import ITERATIVE
 from .records import Writer
 
 # The paper's algorithms to the letter, with a number as step: neither preconditioner nor oversampling.

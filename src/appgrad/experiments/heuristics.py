@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from ..baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
-from ..derived_views import CountedViews
-from ..solve import Problem, Solution
-from ..views import ArrayViews, Views
+from ..data.derived import CountedViews
+from ..data.views import ArrayViews, Views
+from ..solvers.loop import Problem, Solution
+from .baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
 from .curves import Judge
 from .records import Writer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..loaders import Folder, load_mediamill
+from ..datasets.loaders import Folder, load_mediamill
 from .curves import Judge, add_curves, add_sizes, add_solution, letter_curves, our_curves
 from .records import Writer
 

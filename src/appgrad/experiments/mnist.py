@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from ..estimators import CCA
-from ..loaders import Folder, Paired, load_mnist
-from ..views import Array
+from ..datasets.loaders import Folder, Paired, load_mnist
+from ..estimators.cca import CCA
+from ..machine.arrays import Array
 from .curves import (
     LETTER,
     Curve,

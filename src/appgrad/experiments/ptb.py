@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..loaders import Folder, load_ptb
+from ..datasets.loaders import Folder, load_ptb
 from .curves import Judge, add_curves, add_sizes, add_solution, letter_curves, our_curves
 from .records import Writer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..loaders import Folder, Paired, load_sparse
-from ..url_reputation import is_url_reputation, load_url_reputation
+from ..datasets.loaders import Folder, Paired, load_sparse
+from ..datasets.url_reputation import is_url_reputation, load_url_reputation
 from .curves import Curve, Judge, add_curves, add_sizes, checkpoints
 from .heuristics import add_heuristic
 from .records import Writer

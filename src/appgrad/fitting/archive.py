@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from .spool import require_plausible
-from .views import Array
+from ..data.files.spool import require_plausible
+from ..machine.arrays import Array
 
 FORMAT = "appgrad-model"
 VERSION = 2

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import old_files, persist
-from .packing import packed, plain_generator, restored_generator, unpacked
-from .solve import Progress, Saved
-from .version import __version__
-from .views import Views, gathered
+from ..data.views import Views, gathered
+from ..solvers.loop import Progress, Saved
+from ..version import __version__
+from . import archive as persist
+from . import old_files
+from .saved_state import packed, plain_generator, restored_generator, unpacked
 
 FORMAT = "appgrad-checkpoint"
 # Seconds between two writes.

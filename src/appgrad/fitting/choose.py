@@ -9,29 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .batch import uses_matrices
-from .costs import (
-    MATRICES,
-    Cost,
-    costs,
-    matrices_needed,
-    measured_rates,
-    memory_needed,
-    size,
-)
-from .covariance import kernel_ridges
-from .derived_views import CountedViews
-from .linalg import EPS
-from .options import ITERATIVE, Options
+from ..covariance.operators import kernel_ridges
+from ..data.derived import CountedViews
+from ..data.sources import as_views
+from ..data.views import Views
+from ..machine.arrays import EPS
+from ..machine.memory import budget, physical_memory
+from ..solvers.batch import uses_matrices
+from ..solvers.exact import exact
+from ..solvers.gram import Coordinates, by_grams, coordinates
+from ..solvers.loop import Problem, Progress, Saved, Solution
+from ..solvers.qr import qr
+from ..solvers.setup import ITERATIVE, Options
+from .costs import MATRICES, Cost, costs, matrices_needed, measured_rates, memory_needed, size
 from .run import run
-from .solve import Problem, Progress, Saved, Solution
-from .solvers.exact import exact
-from .solvers.grams import Coordinates, by_grams, coordinates
-from .solvers.qr import qr
-from .sources import as_views
-from .spool import physical_memory
-from .threads import budget
-from .views import Views
 
 SOLVERS = {"exact": exact, "qr": qr}
 # Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .batch import uses_matrices
-from .moments import DENSE_ABOVE
-from .options import OVERSAMPLING, Options, is_full
-from .sampling import PASSES, STEPS
-from .thin import add_gathered, add_scores
-from .threads import blas_threads, budget
-from .views import Views
+from ..covariance.moments import DENSE_ABOVE
+from ..covariance.thin import add_gathered, add_scores
+from ..data.views import Views
+from ..machine.memory import budget
+from ..machine.threads import blas_threads
+from ..solvers.batch import uses_matrices
+from ..solvers.setup import OVERSAMPLING, Options, is_full
+from ..solvers.stochastic.sampling import PASSES, STEPS
 
 
 class Rates(NamedTuple):

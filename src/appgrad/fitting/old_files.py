@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .packing import record, unpacked
-from .views import Array
+from ..machine.arrays import Array
+from .saved_state import record, unpacked
 
 # Records as 0.1.0 named them: what they are called now, and the fields they had, in their order.
 RECORDS = {

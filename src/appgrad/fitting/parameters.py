@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..covariance.operators import Ridge
+from ..solvers.loop import Limits, Problem
+from ..solvers.setup import Options
 from .choose import SOLVERS
-from .covariance import Ridge
-from .options import Options
-from .solve import Limits, Problem
 
 # Solvers of linear and kernel CCA, by name.
 LINEAR = ("auto", *SOLVERS, "als", "appgrad", "stochastic", "lobpcg")

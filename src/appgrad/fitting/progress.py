@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
+from ..data.derived import CountedViews
+from ..data.views import Views
+from ..solvers.loop import Progress
 from .choose import duration
-from .derived_views import CountedViews
-from .solve import Progress
-from .views import Views
 
 logger = logging.getLogger("appgrad")
 err = Console(stderr=True, emoji=False)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .batch import batch
-from .derived_views import CountedViews
-from .options import Options
-from .sampling import stochastic
-from .solve import Problem, Progress, Saved, iterate
-from .sparse_batch import sparse_batch
+from ..data.derived import CountedViews
+from ..solvers.batch import batch
+from ..solvers.loop import Problem, Progress, Saved, iterate
+from ..solvers.setup import Options
+from ..solvers.sparse.batch import sparse_batch
+from ..solvers.stochastic.sampling import stochastic
 
 
 def run(

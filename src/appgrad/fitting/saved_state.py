@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .accumulators import Buffered, Steps, Stream, Sums
-from .columns import Taken
-from .kernels import Fourier, Gram, Kernel, Learned, Nystroem
-from .moments import Moments, SecondMoments
-from .options import Options
-from .preconditioners import Preconditioner, Side
-from .solve import Limits, Problem, Report, Saved
-from .solvers import als, appgrad, lobpcg, pursuit, stochastic
-from .thresholds import Sparsity
-from .views import Array
+from ..covariance.moments import Moments, SecondMoments
+from ..covariance.preconditioners import Preconditioner, Side
+from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
+from ..machine.arrays import Array
+from ..solvers import als, appgrad, lobpcg
+from ..solvers.loop import Limits, Problem, Report, Saved
+from ..solvers.setup import Options
+from ..solvers.sparse import pursuit
+from ..solvers.sparse.columns import Taken
+from ..solvers.sparse.thresholds import Sparsity
+from ..solvers.stochastic import algorithm as stochastic
+from .streams import Buffered, Steps, Stream, Sums
 
 # What files are made of. A tag names a record and the version of its fields; it never names a Python module,
 # so that moving a file orphans no model. Nothing else is ever built from a file.

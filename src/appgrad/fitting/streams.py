@@ -7,19 +7,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..covariance.linalg import captured
+from ..covariance.moments import Moments, SecondMoments, moments, second_moments
+from ..covariance.preconditioners import warm_up_rows
+from ..data.views import ArrayViews, Views, gathered
+from ..machine.arrays import Array
+from ..machine.memory import budget
+from ..solvers.exact import by_covariances, exact
+from ..solvers.loop import Problem, Report, Solution
+from ..solvers.setup import Options
+from ..solvers.stochastic.algorithm import AT_HALF, GAIN, State, Stochastic, forgotten
+from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced
+from ..solvers.stochastic.pairs import leading
+from ..solvers.stochastic.sampling import (
+    buffer_for,
+    estimated,
+    normalised_width,
+    normaliser_rows,
+    solver_for,
+)
 from .costs import matrices_needed
-from .linalg import captured
-from .minibatches import Buffer, shuffled, sliced
-from .moments import Moments, SecondMoments, moments, second_moments
-from .options import Options
-from .pairs import leading
-from .preconditioners import warm_up_rows
-from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
-from .solve import Problem, Report, Solution
-from .solvers.exact import by_covariances, exact
-from .solvers.stochastic import AT_HALF, GAIN, State, Stochastic, forgotten
-from .threads import budget
-from .views import Array, ArrayViews, Views, gathered
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first is so many portions of rows.

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .derived_views import CountedViews
-from .options import ITERATIVE, Options
-from .solve import Limits, Progress, Solution
+from ..data.derived import CountedViews
+from ..solvers.loop import Limits, Progress, Solution
+from ..solvers.setup import ITERATIVE, Options
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
 FAR = 0.1

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from .estimators import CCA
-from .metrics import correlations
-from .origin import HeldOut
-from .views import Views
+from ..data.views import Views
+from ..estimators.cca import CCA
+from ..estimators.provenance import HeldOut
+from ..metrics import correlations
 
 FOLDS = 5
 

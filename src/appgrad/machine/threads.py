@@ -13,7 +13,6 @@ from itertools import chain
 from threading import Lock, RLock
 from typing import TypeVar
 
-from sklearn import get_config
 from threadpoolctl import ThreadpoolController
 
 S = TypeVar("S")
@@ -21,11 +20,6 @@ T = TypeVar("T")
 
 # Rows of a p x 3k matrix that stay in the cache while several things are done to them.
 CACHED_ROWS = 4096
-
-
-def budget() -> int:
-    """Bytes a solver may take beyond the data and a few thin matrices: scikit-learn's `working_memory`."""
-    return int(get_config()["working_memory"] * 2**20)
 
 
 def blas_threads() -> int:

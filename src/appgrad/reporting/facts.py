@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .base import BaseCCA
-from .options import ITERATIVE
-from .origin import HeldOut
-from .sparse_cca import SparseCCA
-from .views import Array
+from ..estimators.base import BaseCCA
+from ..estimators.provenance import HeldOut
+from ..estimators.sparse import SparseCCA
+from ..machine.arrays import Array
+from ..solvers.setup import ITERATIVE
 
 
 def json_list(values: Array) -> list[float | None]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .base import BaseCCA
-from .kernel_cca import KernelCCA
-from .sparse_cca import SparseCCA
-from .text_files import open_text
-from .views import Array
+from ..data.files.text import open_text
+from ..estimators.base import BaseCCA
+from ..estimators.kernel import KernelCCA
+from ..estimators.sparse import SparseCCA
+from ..machine.arrays import Array
 
 
 def names_of(model: BaseCCA, view: str, file: Path | None = None) -> list[str]:

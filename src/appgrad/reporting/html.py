@@ -11,7 +11,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from .persist import whole_file
+from ..fitting.archive import whole_file
 
 # What scores are missing, where rows were not given.
 NO_SCORES = (
@@ -48,16 +48,16 @@ def page(facts: dict[str, Any]) -> str:
     --------
     >>> from sklearn.datasets import load_linnerud
     >>> from appgrad import CCA
-    >>> from appgrad.features import names_of
-    >>> from appgrad.findings import findings
-    >>> from appgrad.report import page
+    >>> from appgrad.reporting.features import names_of
+    >>> from appgrad.reporting.summary import findings
+    >>> from appgrad.reporting.html import page
     >>> model = CCA(2).fit(*load_linnerud(return_X_y=True))
     >>> names = names_of(model, "x"), names_of(model, "y")
     >>> html = page(findings(model, names, title="<linnerud>", command="appgrad fit x.npy y.npy"))
     >>> "0.7956" in html, "&lt;linnerud&gt;" in html, "<linnerud>" in html
     (True, True, False)
     """
-    template = resources.files("appgrad").joinpath("report.html").read_text("utf-8")
+    template = resources.files("appgrad.reporting").joinpath("report.html").read_text("utf-8")
     parts = {
         "title": escape(facts["title"]),
         "estimator": escape(facts["estimator"]),

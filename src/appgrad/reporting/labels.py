@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .views import Array
+from ..machine.arrays import Array
 
 # Paul Tol's "muted" colours, which all kinds of colour vision tell apart, and grey for what is left.
 COLOURS = (

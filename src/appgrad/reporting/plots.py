@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from .base import BaseCCA
+from ..data.names import shown
+from ..estimators.base import BaseCCA
+from ..machine.arrays import Array
+from ..metrics import correlations
 from .features import feature_correlations, leading_columns, measure_of, names_of
 from .labels import COLOURS, Groups, groups_or_numbers
-from .metrics import correlations
-from .names import shown
-from .views import Array
 
 BLUE, RED, GREY = "#1f5fa8", "#d1495b", "0.6"
 # Names of features and groups are data: dollar signs in them are no mathematics.

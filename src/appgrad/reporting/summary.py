@@ -11,16 +11,17 @@ import numpy as np
 import scipy
 import sklearn
 
-from .base import BaseCCA
+from ..data.names import shown
+from ..data.views import Views
+from ..estimators.base import BaseCCA
+from ..estimators.kernel import KernelCCA
+from ..machine.arrays import Array
+from ..metrics import correlations
+from ..solvers.setup import ITERATIVE
+from ..version import __version__
 from .facts import correlation_columns, facts_in_words, json_list, overfitted
 from .features import leading_components, lines_of, measure_of, names_of
-from .kernel_cca import KernelCCA
 from .labels import Groups, groups_or_numbers
-from .metrics import correlations
-from .names import shown
-from .options import ITERATIVE
-from .version import __version__
-from .views import Array, Views
 
 # Rows whose scores are shown, and numbers in all: with many components fewer rows, so that files stay small.
 ROWS, NUMBERS, LEAST = 2000, 40_000, 200

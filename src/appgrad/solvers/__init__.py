@@ -1,1 +1,1 @@
-"""One file, one algorithm."""
+"""One algorithm, one file or folder."""

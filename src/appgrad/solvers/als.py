@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import captured, column_dots
-from ..preconditioners import Preconditioner
-from ..solve import Operator, Products, Report, relative
-from ..views import Array
+from ..covariance.linalg import captured, column_dots
+from ..covariance.preconditioners import Preconditioner
+from ..machine.arrays import Array
 from .appgrad import require_comparable, small_flops
+from .loop import Operator, Products, Report, relative
 
 
 class State(NamedTuple):

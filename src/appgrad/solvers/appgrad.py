@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import captured, inverse_root
-from ..preconditioners import Preconditioner
-from ..solve import Operator, Products, Report
-from ..thresholds import Thresholds
-from ..views import Array
+from ..covariance.linalg import captured, inverse_root
+from ..covariance.preconditioners import Preconditioner
+from ..machine.arrays import Array
+from .loop import Operator, Products, Report
+from .sparse.thresholds import Thresholds
 
 # Fixed points have phi_t'Sx phi_t = diag(rho)^2, mean squares of at most 1: within CALM a state is worth
 # returning to, beyond RUNAWAY it is lost, and in between if it captures too little of what a calm one did.

@@ -6,12 +6,10 @@ from itertools import repeat
 
 import numpy as np
 
-from .covariance import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
-from .derived_views import CountedViews
-from .linalg import whitening
-from .moments import moments, second_moments
-from .options import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
-from .preconditioners import (
+from ..covariance.linalg import whitening
+from ..covariance.moments import moments, second_moments
+from ..covariance.operators import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
+from ..covariance.preconditioners import (
     DIRECTIONS,
     WARM_UP_ROWS,
     WEAKEST,
@@ -24,7 +22,13 @@ from .preconditioners import (
     low_rank,
     warm_up_rows,
 )
-from .solve import (
+from ..data.derived import CountedViews
+from ..data.views import Views, gathered
+from ..machine.memory import budget
+from .als import ALS
+from .appgrad import AppGrad
+from .lobpcg import LOBPCG
+from .loop import (
     Limits,
     Operator,
     Problem,
@@ -37,11 +41,7 @@ from .solve import (
     require_directions,
     solution,
 )
-from .solvers.als import ALS
-from .solvers.appgrad import AppGrad
-from .solvers.lobpcg import LOBPCG
-from .threads import budget
-from .views import Views, gathered
+from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 
 # Unless asked otherwise.
 ITERATIONS = 1000

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..covariance import Covariance, DenseCovariance, units
-from ..linalg import EPS, Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
-from ..moments import SecondMoments, moments, second_moments
-from ..solve import Problem, Solution, require_rank, solution
-from ..views import Array, Views
+from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
+from ..covariance.moments import SecondMoments, moments, second_moments
+from ..covariance.operators import Covariance, DenseCovariance, units
+from ..data.views import Views
+from ..machine.arrays import EPS, Array
+from .loop import Problem, Solution, require_rank, solution
 
 
 def exact(views: Views, problem: Problem) -> Solution:

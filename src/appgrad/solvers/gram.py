@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..covariance import Covariance, kernel_ridges, units
-from ..kernels import stored
-from ..linalg import EPS, Factor, condition_of, factor_cca
-from ..moments import moments
-from ..solve import Problem, Solution, require_rank, solution
-from ..views import Array, ArrayViews, Views
+from ..covariance.linalg import Factor, condition_of, factor_cca
+from ..covariance.moments import moments
+from ..covariance.operators import Covariance, kernel_ridges, units
+from ..data.kernels import stored
+from ..data.views import ArrayViews, Views
+from ..machine.arrays import EPS, Array
+from .loop import Problem, Solution, require_rank, solution
 
 
 def by_grams(views: Views, problem: Problem) -> Solution:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import column_dots, whitening
-from ..preconditioners import Preconditioner
-from ..solve import Operator, Products, Report, relative, require_directions
-from ..threads import blas_limit, over_rows
-from ..views import Array
+from ..covariance.linalg import column_dots, whitening
+from ..covariance.preconditioners import Preconditioner
+from ..machine.arrays import Array
+from ..machine.threads import blas_limit, over_rows
 from .appgrad import require_comparable, small_flops
+from .loop import Operator, Products, Report, relative, require_directions
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.

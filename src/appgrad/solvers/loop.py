@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .covariance import Covariance, DenseCovariance, Ridge
-from .linalg import column_dots, leading_svd, whitening
-from .preconditioners import Preconditioner, jacobi
-from .views import Array
+from ..covariance.linalg import column_dots, leading_svd, whitening
+from ..covariance.operators import Covariance, DenseCovariance, Ridge
+from ..covariance.preconditioners import Preconditioner, jacobi
+from ..machine.arrays import Array
 
 Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..covariance import Covariance, units
-from ..linalg import EPS, Factor, factor_cca, isotropic
-from ..moments import Moments, triangle
-from ..solve import Problem, Solution, require_rank, solution
-from ..views import Array, Views
+from ..covariance.linalg import Factor, factor_cca, isotropic
+from ..covariance.moments import Moments, triangle
+from ..covariance.operators import Covariance, units
+from ..data.views import Views
+from ..machine.arrays import EPS, Array
+from .loop import Problem, Solution, require_rank, solution
 
 
 def qr(views: Views, problem: Problem) -> Solution:

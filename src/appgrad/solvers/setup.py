@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .solve import Limits, Report, Solution, Solver
-from .thresholds import Sparsity
-from .views import Array, Views
+from ..data.views import Views
+from ..machine.arrays import Array
+from .loop import Limits, Report, Solution, Solver
+from .sparse.thresholds import Sparsity
 
 ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg", "pursuit")
 # The paper oversamples by 5 (section 4.1). On minibatches, twice the components capture more of the best ones

@@ -11,19 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import as_matrix
-from .threads import read_ahead
-from .views import (
-    BLOCK_BYTES,
-    COALESCED,
-    SPARSE_BLOCK,
-    Array,
-    ArrayViews,
-    Block,
-    Matrix,
-    Part,
-    stacked,
-)
+from ...machine.arrays import Array, Matrix
+from ...machine.threads import read_ahead
+from ..matrices import as_matrix
+from ..views import BLOCK_BYTES, COALESCED, SPARSE_BLOCK, ArrayViews, Block, Part, stacked
 
 # A column index of a sparse entry.
 INDEX_BYTES = 4

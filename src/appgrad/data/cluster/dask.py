@@ -34,13 +34,13 @@ from distributed import (
 )
 from distributed.comm import CommClosedError
 
+from ...machine.arrays import Array
+from ...machine.memory import physical_memory
+from ...machine.threads import blas_threads
+from ..matrices import as_column, as_matrix, feature_names, is_dask
 from .chunks import Chunk
-from .cluster import UNKNOWN_MEMORY, Here, LostError, Source, Worker
-from .cluster_views import ClusterViews
-from .matrices import as_column, as_matrix, feature_names, is_dask
-from .spool import physical_memory
-from .threads import blas_threads
-from .views import Array
+from .views import ClusterViews
+from .workers import UNKNOWN_MEMORY, Here, LostError, Source, Worker
 
 # Seconds to wait for the first worker, for one to answer, and before looking who is still there.
 PATIENCE, GREETING, LOOK = 30, 3, 5

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...machine.arrays import Array, Matrix
+from ..files.binary import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
+from ..files.mapped import stamp
+from ..files.table import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
+from ..views import BLOCK_BYTES
 from .chunks import Chunk
-from .cluster import Cluster, Source
-from .cluster_views import ClusterViews
-from .files import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
-from .stored_files import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
-from .stored_views import stamp
-from .views import BLOCK_BYTES, Array, Matrix
+from .views import ClusterViews
+from .workers import Cluster, Source
 
 # Bytes of a piece, as floats.
 PIECE_BYTES = 2 * BLOCK_BYTES

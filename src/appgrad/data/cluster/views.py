@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import config_context, get_config
 
+from ...machine.arrays import Array
+from ...machine.threads import blas_threads, one_blas_thread
+from ..views import BLOCK_BYTES, ArrayViews, BaseViews, Block, Sweep, gathered
 from .chunks import Group, Rows, Side
-from .cluster import KEPT_SHARE, Cluster, LostError, Source, advice, looked_at, require_memory
-from .threads import blas_threads, one_blas_thread
-from .views import BLOCK_BYTES, Array, ArrayViews, BaseViews, Block, Sweep, gathered
+from .workers import KEPT_SHARE, Cluster, LostError, Source, advice, looked_at, require_memory
 
 logger = logging.getLogger("appgrad")
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...machine.arrays import Array
+from ...machine.memory import physical_memory
+from ...machine.threads import blas_threads
 from .chunks import Chunk, Measured, measured
-from .spool import physical_memory
-from .threads import blas_threads
-from .views import Array
 
 # Rows are kept in the memory of workers where they take no more of it than this: from 0.6 on, Dask moves data
 # to disk. A chunk is read, converted, and the next one read meanwhile: three of them must fit.

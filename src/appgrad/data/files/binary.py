@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.arrays import Array, Matrix
 from .spool import Spool
-from .text_files import Choose
-from .views import Array, Matrix
+from .text import Choose
 
 # Cells of a parquet file that are decoded at a time; rows between two that are asked for that are read along,
 # and bytes that are read at a time then.

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .threads import read_ahead
-from .views import ENTRY_BYTES, Array, ArrayViews, Block, Matrix, Part
+from ...machine.arrays import Array, Matrix
+from ...machine.threads import read_ahead
+from ..views import ENTRY_BYTES, ArrayViews, Block, Part
 
 # Sizes and times of files, by their paths.
 Stamps = dict[str, tuple[int, int]]

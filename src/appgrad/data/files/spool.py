@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import tempfile
 import zipfile
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .threads import budget
-from .views import Array
+from ...machine.arrays import Array
+from ...machine.memory import budget, physical_memory
 
 
 class Spool:
@@ -95,14 +94,6 @@ class SparseSpool:
         m.data, m.indices, m.indptr = self.data.array(), self.indices.array(), indptr
         m.has_sorted_indices = m.has_canonical_format = True
         return m
-
-
-def physical_memory() -> int | None:
-    """Bytes of memory of this machine, or None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def require_plausible(archive: zipfile.ZipFile) -> None:

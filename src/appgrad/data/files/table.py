@@ -18,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...machine.arrays import Array, Matrix
+from ..views import ArrayViews, canonical_csr
+from .binary import StoredRows, read_h5, read_parquet, read_zarr, some_columns
+from .mapped import Stamps, stamp, views_of
 from .spool import require_plausible
-from .stored_files import StoredRows, read_h5, read_parquet, read_zarr, some_columns
-from .stored_views import Stamps, stamp, views_of
-from .text_files import Choose, read_svm, read_text
-from .views import Array, ArrayViews, Matrix, canonical_csr
+from .text import Choose, read_svm, read_text
 
 
 class Table(NamedTuple):

@@ -14,8 +14,9 @@ from typing import Any, TextIO
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from .spool import SparseSpool, Spool, physical_memory
-from .views import Array, Matrix
+from ...machine.arrays import Array, Matrix
+from ...machine.memory import physical_memory
+from .spool import SparseSpool, Spool
 
 # How missing values are written: a first line with these and numbers is a row, not a header.
 MISSING = {"na", "n/a", "nan", "null", "none", "-"}

@@ -6,31 +6,22 @@ from itertools import repeat
 
 import numpy as np
 
+from ...covariance.linalg import column_dots, inverse_root
+from ...covariance.moments import moments, second_moments
+from ...covariance.operators import Covariance, DenseCovariance, units
+from ...covariance.preconditioners import jacobi, largest
+from ...data.derived import CountedViews
+from ...data.views import Views
+from ...machine.arrays import Array
+from ...machine.memory import budget
+from ..appgrad import AppGrad
+from ..loop import Operator, Problem, Products, Report, Solution, Solver, canonical, directions, solution
+from ..setup import Options, Setup
 from .columns import Columns
-from .covariance import Covariance, DenseCovariance, units
-from .derived_views import CountedViews
-from .linalg import column_dots, inverse_root
-from .moments import moments, second_moments
-from .options import Options, Setup
-from .preconditioners import jacobi, largest
+from .pursuit import Pursuit
 from .regressions import NothingLeftError, require_left
-from .solve import (
-    Operator,
-    Problem,
-    Products,
-    Report,
-    Solution,
-    Solver,
-    canonical,
-    directions,
-    solution,
-)
-from .solvers.appgrad import AppGrad
-from .solvers.pursuit import Pursuit
 from .starts import FEW, first_pairs, start_passes, start_sizes
-from .threads import budget
 from .thresholds import Sparsity, limited, row_sizes, thresholds_of
-from .views import Array, Views
 
 # Unless asked otherwise.
 ITERATIONS = 1000

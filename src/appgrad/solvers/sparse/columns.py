@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .covariance import Covariance, DenseCovariance, Units
-from .derived_views import DerivedViews
-from .linalg import column_dots
-from .moments import Moments, shifted, to_dense
-from .preconditioners import jacobi
-from .threads import budget
-from .views import ENTRY_BYTES, Array, Block, Part, Views
+from ...covariance.linalg import column_dots
+from ...covariance.moments import Moments, shifted, to_dense
+from ...covariance.operators import Covariance, DenseCovariance, Units
+from ...covariance.preconditioners import jacobi
+from ...data.derived import DerivedViews
+from ...data.views import ENTRY_BYTES, Block, Part, Views
+from ...machine.arrays import Array
+from ...machine.memory import budget
 
 # Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
 # one where they would be more than so many.

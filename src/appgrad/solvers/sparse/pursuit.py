@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..columns import Columns, Taken
-from ..linalg import captured
-from ..regressions import NothingLeftError, VanishedError, alternated, change
-from ..solve import Operator, Products, Report
-from ..starts import WIDEST, counts_down, first_pairs, start_sizes
-from ..thresholds import Sparsity, Threshold, row_sizes, threshold_of
-from ..views import Array
-from .appgrad import gradients, small_flops
+from ...covariance.linalg import captured
+from ...machine.arrays import Array
+from ..appgrad import gradients, small_flops
+from ..loop import Operator, Products, Report
+from .columns import Columns, Taken
+from .regressions import NothingLeftError, VanishedError, alternated, change
+from .starts import WIDEST, counts_down, first_pairs, start_sizes
+from .thresholds import Sparsity, Threshold, row_sizes, threshold_of
 
 # Columns beyond those in use that are looked at, those with most of their correlation left.
 SPARE = 50

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.sparse.linalg import eigsh
 
+from ...covariance.linalg import inverse_root, whitening
+from ...machine.arrays import Array
 from .columns import Matrices
-from .linalg import inverse_root, whitening
 from .thresholds import Sparsity, Threshold, row_sizes
-from .views import Array
 
 # Hard thresholding settles in a few steps, soft thresholding in some tens: more where columns are collinear.
 HARD_STEPS, SOFT_STEPS = 3, 200

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...covariance.operators import Covariance, DenseCovariance
+from ...machine.arrays import Array
+from ...machine.memory import budget
+from ...machine.threads import blas_limit
 from .columns import Columns, Matrices
-from .covariance import Covariance, DenseCovariance
 from .regressions import NothingLeftError, VanishedError, alternated
-from .threads import blas_limit, budget
 from .thresholds import Sparsity, Threshold, largest_rows
-from .views import Array
 
 # Columns tried one by one, those of the largest correlations; weights each of them is let have, and power
 # steps with these (docs/decisions/0008).

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .preconditioners import Preconditioner
-from .views import Array
+from ...covariance.preconditioners import Preconditioner
+from ...machine.arrays import Array
 
 PENALTIES = ("l1", "l0")
 

@@ -7,15 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..covariance import Covariance
-from ..linalg import captured, inverse_root
-from ..minibatches import Minibatch
-from ..pairs import held_out
-from ..preconditioners import Preconditioner, damped
-from ..solve import Report
-from ..thresholds import Sparsity, largest_rows, thresholds_of
-from ..views import Array
-from .appgrad import (
+from ...covariance.linalg import captured, inverse_root
+from ...covariance.operators import Covariance
+from ...covariance.preconditioners import Preconditioner, damped
+from ...machine.arrays import Array
+from ..appgrad import (
     CALM,
     RUNAWAY,
     contained,
@@ -27,6 +23,10 @@ from .appgrad import (
     small_flops,
     unit,
 )
+from ..loop import Report
+from ..sparse.thresholds import Sparsity, largest_rows, thresholds_of
+from .minibatches import Minibatch
+from .pairs import held_out
 
 # Steps tried side by side, as multiples of the current one (docs/decisions/0004).
 TRIALS = (0.5, 1.0, 2.0)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .covariance import Covariance, KernelRidge, Ridge, Units, working_dtype
-from .moments import Moments, moments
-from .views import Array, ArrayViews, Views, gathered, require_finite
+from ...covariance.moments import Moments, moments
+from ...covariance.operators import Covariance, KernelRidge, Ridge, Units, working_dtype
+from ...data.views import ArrayViews, Views, gathered, require_finite
+from ...machine.arrays import Array
 
 
 class Minibatch(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .covariance import Covariance
-from .linalg import inverse_root
-from .solve import Report, canonical
-from .views import Array
+from ...covariance.linalg import inverse_root
+from ...covariance.operators import Covariance
+from ...machine.arrays import Array
+from ..loop import Report, canonical
 
 
 def leading(report: Report, k: int) -> tuple[Array, Array]:

@@ -7,21 +7,30 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .columns import Columns
-from .covariance import Covariance, Ridge, working_dtype
-from .derived_views import CountedViews
+from ...covariance.moments import Moments, moments
+from ...covariance.operators import Covariance, Ridge, working_dtype
+from ...covariance.preconditioners import (
+    Preconditioner,
+    damped,
+    largest,
+    low_rank,
+    shielded,
+    trace,
+    warm_up_rows,
+)
+from ...data.derived import CountedViews
+from ...data.views import Views
+from ...machine.arrays import Array
+from ..appgrad import small_flops
+from ..loop import Limits, Problem, Report, Solution, canonical
+from ..setup import Options, Setup, preconditioner_kind, step_sizes, width_of
+from ..sparse.columns import Columns
+from ..sparse.regressions import require_left
+from ..sparse.starts import first_pairs, start_sizes
+from ..sparse.thresholds import limited
+from .algorithm import Stochastic
 from .minibatches import Buffer, Minibatch, Minibatches
-from .moments import Moments, moments
-from .options import Options, Setup, preconditioner_kind, step_sizes, width_of
 from .pairs import held_out, leading
-from .preconditioners import Preconditioner, damped, largest, low_rank, shielded, trace, warm_up_rows
-from .regressions import require_left
-from .solve import Limits, Problem, Report, Solution, canonical
-from .solvers.appgrad import small_flops
-from .solvers.stochastic import Stochastic
-from .starts import first_pairs, start_sizes
-from .thresholds import limited
-from .views import Array, Views
 
 # Unless asked otherwise: passes, and steps at least.
 PASSES, STEPS = 5, 300

@@ -1,0 +1,1 @@
+"""What a pass gathers, operators on thin matrices, and small dense mathematics."""

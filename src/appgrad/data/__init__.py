@@ -1,0 +1,1 @@
+"""Rows wherever they live, delivered as blocks: arrays, kernels, files, clusters."""

@@ -1,0 +1,1 @@
+"""Rows in files: tables, text, binary formats, memory maps, temporary files."""

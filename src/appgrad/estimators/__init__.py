@@ -1,0 +1,1 @@
+"""The scikit-learn surface: CCA, KernelCCA, SparseCCA, and their files."""

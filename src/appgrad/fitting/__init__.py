@@ -1,0 +1,1 @@
+"""From parameters to a finished fit: choose a solver, run it, stream, checkpoint."""

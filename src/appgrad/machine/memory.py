@@ -1,0 +1,20 @@
+"""How much memory a fit may take, and how much there is."""
+
+from __future__ import annotations
+
+import os
+
+from sklearn import get_config
+
+
+def budget() -> int:
+    """Bytes a solver may take beyond the data and a few thin matrices: scikit-learn's `working_memory`."""
+    return int(get_config()["working_memory"] * 2**20)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""What people read: a summary of a model as table, JSON, plot, HTML."""

@@ -1,0 +1,1 @@
+"""Sparse CCA: components of few columns."""

@@ -1,0 +1,1 @@
+"""Stochastic AppGrad: steps on minibatches."""
