@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from appgrad.baselines import dw_cca, nw_cca, pca_cca
-from appgrad.data.views import ArrayViews
-from appgrad.solvers.loop import Problem
+from appgrad.data.arrays import ArrayViews
+from appgrad.solvers.problem import Problem
 from data import DATA
 from fast import K, fitted, total
 from measure import save, seconds

@@ -20,7 +20,7 @@ from appgrad import CCA
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from data import folder, mnist
 from measure import save
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import scipy.sparse as sp
 
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets.loaders import load_mediamill, load_mnist, load_ptb
 
 

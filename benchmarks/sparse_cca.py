@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from appgrad import CCA, SparseCCA, SparseCCACV, correlations, sparse_path
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import Planted, sparse_planted
-from appgrad.solvers.loop import Problem
+from appgrad.solvers.problem import Problem
 from appgrad.solvers.sparse.batch import sparse_covariance
 from appgrad.solvers.sparse.columns import Columns
 from appgrad.solvers.sparse.pursuit import Pursuit

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA
 from appgrad.covariance.preconditioners import warm_up_rows
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.files.mapped import StoredViews
-from appgrad.data.views import ArrayViews
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
 from appgrad.solvers.stochastic.minibatches import Buffer, Minibatches

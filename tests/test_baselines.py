@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import naive
 from appgrad.baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
-from appgrad.data.views import ArrayViews
-from appgrad.solvers.loop import Problem
+from appgrad.data.arrays import ArrayViews
+from appgrad.solvers.problem import Problem
 from helpers import BACKENDS, sparse_counts
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import CCA, plan
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.fitting.choose import chosen, duration
 from appgrad.fitting.costs import NOMINAL, costs, measured_rates, memory_needed, size
 from appgrad.machine.memory import budget

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from appgrad.covariance import thin
 from appgrad.covariance.moments import moments, second_moments
 from appgrad.covariance.operators import Covariance, DenseCovariance, units
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.machine.threads import over_rows
 from helpers import BACKENDS, small_blocks, sparse_counts, statistics_problem
 from naive import covariances, dense

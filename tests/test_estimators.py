@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA, OverfitWarning, correlations
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from naive import cca
 
 

@@ -22,7 +22,7 @@ from appgrad import CCA
 from appgrad.covariance.moments import moments, second_moments
 from appgrad.covariance.operators import Covariance, DenseCovariance, units
 from appgrad.covariance.preconditioners import jacobi
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.warnings import OverfitWarning
 from appgrad.solvers.als import ALS

@@ -16,9 +16,9 @@ from appgrad import CCA, KernelCCA, OverfitWarning, load, open_views
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, KernelRidge, units
 from appgrad.data import kernel_fitting as kernel_maps
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.kernel_fitting import Asked, default_ridge, grams, median_gamma
 from appgrad.data.kernels import MappedViews
-from appgrad.data.views import ArrayViews
 from appgrad.solvers.appgrad import AppGrad
 from helpers import failed_checks, in_phase, pairs, sparse_counts
 

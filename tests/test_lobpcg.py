@@ -14,13 +14,13 @@ from appgrad import CCA
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
 from appgrad.covariance.preconditioners import exact, jacobi
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.run import run
 from appgrad.fitting.warnings import warn_if_unconverged
 from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
-from appgrad.solvers.loop import Limits, Problem, Progress
+from appgrad.solvers.problem import Limits, Problem, Progress
 from appgrad.solvers.setup import Options
 
 

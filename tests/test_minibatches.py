@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad.covariance.moments import moments
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.views import ArrayViews
 from helpers import BACKENDS, minibatches
 
 

@@ -5,7 +5,7 @@ from sklearn import config_context
 
 from appgrad.covariance.moments import moments, second_moments, triangle
 from appgrad.covariance.operators import units
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from helpers import BACKENDS, small_blocks, statistics_problem
 
 

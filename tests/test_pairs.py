@@ -6,8 +6,8 @@ import pytest
 import naive
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
-from appgrad.data.views import ArrayViews
-from appgrad.solvers.loop import Report
+from appgrad.data.arrays import ArrayViews
+from appgrad.solvers.problem import Report
 from appgrad.solvers.stochastic.pairs import held_out, leading, noise_share
 
 RHO = np.linspace(0.8, 0.02, 30)

@@ -13,7 +13,7 @@ from appgrad import CCA, load
 from appgrad.estimators.provenance import HeldOut, Origin
 from appgrad.fitting import archive as persist
 from appgrad.fitting.saved_state import RECORDS, TAGS, packed, unpacked
-from appgrad.solvers.loop import Limits
+from appgrad.solvers.problem import Limits
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from appgrad.covariance.preconditioners import (
     trace,
     warm_up_rows,
 )
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from naive import covariances
 
 

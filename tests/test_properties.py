@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from appgrad import CCA
 from appgrad.covariance.moments import moments, second_moments, triangle
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 
 SOLVERS = ["exact", "qr"]
 

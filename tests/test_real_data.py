@@ -11,9 +11,9 @@ from appgrad import CCA, correlations, tcc
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.data.files.table import read_table
-from appgrad.data.views import ArrayViews
 from appgrad.datasets import loaders
 from appgrad.experiments.records import read
 from naive import cca, dense

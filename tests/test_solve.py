@@ -10,9 +10,11 @@ import pytest
 from appgrad.covariance.linalg import whitening
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.views import ArrayViews
-from appgrad.solvers.loop import Limits, Report, _is_better, _left, canonical, iterate
+from appgrad.solvers.canonical import canonical
+from appgrad.solvers.loop import _is_better, _left, iterate
+from appgrad.solvers.problem import Limits, Report
 from naive import cca, covariances
 
 

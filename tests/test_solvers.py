@@ -3,11 +3,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_linnerud
 
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.choose import solving
-from appgrad.solvers.loop import Problem
+from appgrad.solvers.problem import Problem
 from appgrad.solvers.setup import Options
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts
 from naive import cca, cca_by_eigenvalues, covariances, projection

@@ -14,7 +14,7 @@ import naive
 from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import sparse_planted
 from appgrad.estimators.sparse_path import _chosen
 from appgrad.solvers.sparse import columns

@@ -10,12 +10,12 @@ from appgrad import CCA
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.views import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.run import run
-from appgrad.solvers.appgrad import CALM, mean_square
-from appgrad.solvers.loop import Limits, Problem
+from appgrad.solvers.gradient import CALM, mean_square
+from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.setup import Options
 from appgrad.solvers.stochastic.algorithm import Stochastic
 from helpers import fitted, in_phase, minibatches

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, OverfitWarning, load
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting import archive as persist
 from helpers import assert_same, pairs, sparse_counts

@@ -7,7 +7,7 @@ import naive
 from appgrad.baselines import NaiveGradient
 from appgrad.covariance.moments import moments
 from appgrad.covariance.operators import Covariance, units
-from appgrad.data.views import ArrayViews
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.solvers.appgrad import AppGrad
 

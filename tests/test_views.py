@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import open_views
+from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.data.files.binary import StoredRows
 from appgrad.data.files.mapped import StoredViews
 from appgrad.data.sources import as_views
-from appgrad.data.views import ArrayViews
 from appgrad.machine.threads import blas_threads
 from helpers import BACKENDS, memmap, small_blocks, write
 from naive import dense

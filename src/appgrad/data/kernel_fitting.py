@@ -14,8 +14,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from ..machine.arrays import EPS, Array, Matrix
 from ..machine.memory import budget
+from .arrays import gathered
 from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
-from .views import Block, Views, gathered, require_finite
+from .views import Block, Views, require_finite
 
 # Rows that the median distance and the variances in feature space are taken from.
 SAMPLE = 1000

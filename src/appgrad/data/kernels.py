@@ -13,8 +13,9 @@ from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, lin
 
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
+from .arrays import ArrayViews
 from .derived import DerivedViews
-from .views import BLOCK_BYTES, ArrayViews, Block, Part, Titles, Views, require_finite
+from .views import BLOCK_BYTES, Block, Part, Titles, Views, require_finite
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 

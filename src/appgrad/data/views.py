@@ -9,20 +9,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 
 from ..machine.arrays import Array, Matrix
-from ..machine.threads import blas_threads, ordered_map
+from ..machine.threads import ordered_map
 
 T = TypeVar("T")
-
 # A block this large amortises the overhead of a call and still leaves a small machine its memory.
 BLOCK_BYTES = 32 * 2**20
-# Entries of a sparse block for every column: below, adding up partial sums costs as much as the products
-# (a million rows of ten entries: 0.19 s with 2 blocks, 0.20 with 4, 0.21 with 8).
-COALESCED = 4
-# Entries of a sparse block at least: fewer are multiplied in less time than it takes to start a thread.
-SPARSE_BLOCK = 10**5
 # Column index and value of one stored entry of a sparse block.
 ENTRY_BYTES = 12
 
@@ -250,116 +243,6 @@ class BaseViews:
         return self.titles.describe(view, column)
 
 
-class ArrayViews(BaseViews):
-    """Views on two matrices in memory or memory-mapped: ndarray, memmap or CSR, each of any number type.
-
-    Blocks are cut from the matrices as they stand; only a block is ever converted to floats.
-    `rows` restricts the views to a selection without copying it.
-    """
-
-    def __init__(
-        self,
-        x: Matrix,
-        y: Matrix,
-        *,
-        rows: Array | None = None,
-        names: tuple[Array | None, Array | None] = (None, None),
-        labels: tuple[str, str] = ("X", "y"),
-        threads: int | None = None,
-    ) -> None:
-        if x.shape[0] != y.shape[0]:
-            raise ValueError(
-                f"{labels[1]} has {y.shape[0]} rows, {labels[0]} has {x.shape[0]}: "
-                "rows must be paired; drop or align the unmatched ones"
-            )
-        self.x, self.y, self.rows, self.names, self.labels = x, y, rows, names, labels
-        self.n_samples = x.shape[0] if rows is None else len(rows)
-        self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
-        self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
-        self.sparse = sp.issparse(x) and sp.issparse(y)
-        self.threads = blas_threads() if threads is None else threads
-        self.block_rows = self._block_rows()
-
-    @property
-    def entries(self) -> float:
-        """Stored entries of a row of both views, on average."""
-        return float(
-            sum(m.nnz / max(m.shape[0], 1) if sp.issparse(m) else m.shape[1] for m in (self.x, self.y))
-        )
-
-    def _block_rows(self) -> int:
-        row_bytes, row_entries = 0.0, 0.0
-        for m in (self.x, self.y):
-            if sp.issparse(m):
-                entries = m.nnz / max(m.shape[0], 1)
-                row_entries += entries
-                # Only values are copied; column indices are those of the matrix.
-                row_bytes += (entries + 1) * self.dtype.itemsize
-            else:
-                row_bytes += m.shape[1] * self.dtype.itemsize
-        budget = min(BLOCK_BYTES, int(get_config()["working_memory"] * 2**20))
-        n = max(self.n_samples, 1)
-        count = -(-n // max(1, int(budget / max(row_bytes, 1.0))))
-        if self.sparse:
-            # A block's partial sums are dense, O(k p): it has more entries than that. Threads come in twos
-            # and fours, and none should wait for another's last block.
-            least = max(COALESCED * (self.n_features_x + self.n_features_y), SPARSE_BLOCK)
-            count = max(1, min(int(n * row_entries / least), 4 * -(-count // 4)))
-        return -(-n // count)
-
-    def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, in order."""
-        return (part.block() for part in self.parts(dtype))
-
-    def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be cut and converted."""
-        dtype = self.dtype if dtype is None else np.dtype(dtype)
-        for start in range(0, self.n_samples, self.block_rows):
-            stop = min(start + self.block_rows, self.n_samples)
-            yield Part(stop - start, partial(self._block, start, stop, dtype))
-
-    def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
-        index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
-        return Block(start, *(_cut(m, index, dtype) for m in (self.x, self.y)))
-
-    def take(self, rows: Array) -> ArrayViews:
-        """The views restricted to these rows, not copied."""
-        selected = rows if self.rows is None else self.rows[rows]
-        return type(self)(self.x, self.y, rows=selected, **self._about())
-
-    def _about(self) -> dict[str, Any]:
-        """What views on other rows of the same matrices share."""
-        return {"names": self.names, "labels": self.labels, "threads": self.threads}
-
-
-def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
-    """Some rows of a matrix in some precision; consecutive sparse ones share their column indices with it."""
-    if isinstance(index, slice) and sp.issparse(m):
-        start, stop = m.indptr[index.start], m.indptr[index.stop]
-        cut = sp.csr_array((index.stop - index.start, m.shape[1]), dtype=dtype)
-        # Assigned one by one: the constructor would copy what is a part of something larger.
-        cut.indptr = (m.indptr[index.start : index.stop + 1] - start).astype(m.indices.dtype, copy=False)
-        cut.indices, cut.data = m.indices[start:stop], m.data[start:stop].astype(dtype, copy=False)
-        return cut
-    return m[index].astype(dtype, copy=False)
-
-
-def gathered(views: Views, *more: Views) -> ArrayViews:
-    """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
-    blocks = [block for part in (views, *more) for block in part.blocks()]
-    x, y = (stacked([block[1 + view] for block in blocks]) for view in (0, 1))
-    return ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads)
-
-
-def stacked(parts: list[Matrix]) -> Matrix:
-    """Matrices one below the other; sparse as soon as one is."""
-    if len(parts) == 1:
-        return parts[0]
-    if any(sp.issparse(part) for part in parts):
-        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
-    return np.concatenate(parts)
-
-
 def describe(label: str, names: Array | None, column: int) -> str:
     """A column for messages: its position, its name if it has one, and its view."""
     return f"column {column}{'' if names is None else f' ({names[column]!r})'} of {label}"
@@ -390,10 +273,6 @@ def canonical_csr(m: Any) -> Any:
         csr = csr.copy()
         csr.sum_duplicates()
     return csr
-
-
-def _is_single(m: Matrix) -> bool:
-    return bool(m.dtype.kind == "f" and m.dtype.itemsize <= 4)
 
 
 def _same(block: Block) -> Block:

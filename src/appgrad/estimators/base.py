@@ -31,7 +31,7 @@ from ..fitting.warnings import overfit_warnings, warn_if_unconverged
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import blas_limit
 from ..metrics import correlations, paired_correlations
-from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.setup import ITERATIVE, Options
 from ..version import __version__
 from .streaming import StreamingMixin, generator, ndim, require_components

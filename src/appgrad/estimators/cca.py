@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.matrices import as_matrix
 from ..data.views import describe, require_finite
 from ..machine.arrays import Array
-from ..solvers.loop import Progress
+from ..solvers.problem import Progress
 from .base import BaseCCA
 
 

@@ -23,7 +23,7 @@ from ..fitting.saved_state import packed, same_parts, unpacked
 from ..fitting.warnings import flexible, memorised, trivial
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
-from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.setup import Options
 from .base import BaseCCA, Prepared
 from .streaming import FITTED

@@ -11,7 +11,7 @@ from ..data.derived import CountedViews
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
 from ..fitting.warnings import chosen
 from ..machine.arrays import Array
-from ..solvers.loop import Problem, Progress, Solution
+from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.setup import Options
 from ..solvers.sparse.thresholds import PENALTIES, Sparsity
 from .base import Prepared

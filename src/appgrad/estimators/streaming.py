@@ -15,8 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from ..covariance.moments import moments
+from ..data.arrays import ArrayViews
 from ..data.sources import as_views, is_views
-from ..data.views import ArrayViews, Block, Views
+from ..data.views import Block, Views
 from ..fitting import old_files
 from ..fitting.choose import LOSS
 from ..fitting.parameters import checked
@@ -25,7 +26,8 @@ from ..fitting.saved_state import packed, plain_generator, restored_generator, u
 from ..fitting.streams import STREAMING, Sketch, Statistics, Stream, from_covariances, stream_for
 from ..fitting.warnings import Remark, overfit_warnings, said, trivial
 from ..machine.arrays import EPS, Array
-from ..solvers.loop import Limits, Problem, Progress, Solution, says_stop
+from ..solvers.loop import says_stop
+from ..solvers.problem import Limits, Problem, Progress, Solution
 from ..solvers.setup import Options
 from .provenance import Origin
 

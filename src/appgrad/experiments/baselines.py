@@ -16,7 +16,8 @@ from ..covariance.operators import Covariance, units
 from ..covariance.preconditioners import diagonal
 from ..data.views import Views
 from ..machine.arrays import Array
-from ..solvers.loop import Operator, Problem, Products, Report, Solution, canonical
+from ..solvers.canonical import canonical
+from ..solvers.problem import Operator, Problem, Products, Report, Solution
 
 
 class NaiveState(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data.views import ArrayViews
+from ..data.arrays import ArrayViews
 from ..datasets.loaders import Folder, Paired, sparse_views
 from ..estimators.cca import CCA
 from ..machine.arrays import Array

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ..covariance.linalg import captured
 from ..covariance.moments import moments
 from ..covariance.operators import Covariance, units
-from ..data.views import ArrayViews
+from ..data.arrays import ArrayViews
 from ..datasets.loaders import Paired
 from ..estimators.cca import CCA
 from ..machine.arrays import Array
-from ..solvers.loop import Progress
+from ..solvers.problem import Progress
 from ..solvers.setup import ITERATIVE
 from .records import Writer
 

@@ -6,9 +6,10 @@ import time
 
 import numpy as np
 
+from ..data.arrays import ArrayViews
 from ..data.derived import CountedViews
-from ..data.views import ArrayViews, Views
-from ..solvers.loop import Problem, Solution
+from ..data.views import Views
+from ..solvers.problem import Problem, Solution
 from .baselines import dw_cca, heuristic_flops, nw_cca, pca_cca
 from .curves import Judge
 from .records import Writer

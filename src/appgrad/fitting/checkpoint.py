@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.views import Views, gathered
-from ..solvers.loop import Progress, Saved
+from ..data.arrays import gathered
+from ..data.views import Views
+from ..solvers.problem import Progress, Saved
 from ..version import __version__
 from . import archive as persist
 from . import old_files

@@ -18,7 +18,7 @@ from ..machine.memory import budget, physical_memory
 from ..solvers.batch import uses_matrices
 from ..solvers.exact import exact
 from ..solvers.gram import Coordinates, by_grams, coordinates
-from ..solvers.loop import Problem, Progress, Saved, Solution
+from ..solvers.problem import Problem, Progress, Saved, Solution
 from ..solvers.qr import qr
 from ..solvers.setup import ITERATIVE, Options
 from .costs import MATRICES, Cost, costs, matrices_needed, measured_rates, memory_needed, size

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..covariance.operators import Ridge
-from ..solvers.loop import Limits, Problem
+from ..solvers.problem import Limits, Problem
 from ..solvers.setup import Options
 from .choose import SOLVERS
 

@@ -15,7 +15,7 @@ from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
 from ..data.derived import CountedViews
 from ..data.views import Views
-from ..solvers.loop import Progress
+from ..solvers.problem import Progress
 from .choose import duration
 
 logger = logging.getLogger("appgrad")

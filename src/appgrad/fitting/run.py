@@ -10,7 +10,8 @@ import numpy as np
 
 from ..data.derived import CountedViews
 from ..solvers.batch import batch
-from ..solvers.loop import Problem, Progress, Saved, iterate
+from ..solvers.loop import iterate
+from ..solvers.problem import Problem, Progress, Saved
 from ..solvers.setup import Options
 from ..solvers.sparse.batch import sparse_batch
 from ..solvers.stochastic.sampling import stochastic

@@ -13,7 +13,7 @@ from ..covariance.preconditioners import Preconditioner, Side
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
 from ..solvers import als, appgrad, lobpcg
-from ..solvers.loop import Limits, Problem, Report, Saved
+from ..solvers.problem import Limits, Problem, Report, Saved
 from ..solvers.setup import Options
 from ..solvers.sparse import pursuit
 from ..solvers.sparse.columns import Taken

@@ -10,11 +10,12 @@ import numpy as np
 from ..covariance.linalg import captured
 from ..covariance.moments import Moments, SecondMoments, moments, second_moments
 from ..covariance.preconditioners import warm_up_rows
-from ..data.views import ArrayViews, Views, gathered
+from ..data.arrays import ArrayViews, gathered
+from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
 from ..solvers.exact import by_covariances, exact
-from ..solvers.loop import Problem, Report, Solution
+from ..solvers.problem import Problem, Report, Solution
 from ..solvers.setup import Options
 from ..solvers.stochastic.algorithm import AT_HALF, GAIN, State, Stochastic, forgotten
 from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced

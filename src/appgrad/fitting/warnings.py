@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
-from ..solvers.loop import Limits, Progress, Solution
+from ..solvers.problem import Limits, Progress, Solution
 from ..solvers.setup import ITERATIVE, Options
 
 # Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.

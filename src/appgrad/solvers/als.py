@@ -10,8 +10,9 @@ import numpy as np
 from ..covariance.linalg import captured, column_dots
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
-from .appgrad import require_comparable, small_flops
-from .loop import Operator, Products, Report, relative
+from .canonical import relative
+from .effort import require_comparable, small_flops
+from .problem import Operator, Products, Report
 
 
 class State(NamedTuple):

@@ -10,12 +10,11 @@ import numpy as np
 from ..covariance.linalg import captured, inverse_root
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
-from .loop import Operator, Products, Report
+from .effort import require_comparable, small_flops
+from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
+from .problem import Operator, Products, Report
 from .sparse.thresholds import Thresholds
 
-# Fixed points have phi_t'Sx phi_t = diag(rho)^2, mean squares of at most 1: within CALM a state is worth
-# returning to, beyond RUNAWAY it is lost, and in between if it captures too little of what a calm one did.
-CALM, RUNAWAY, COLLAPSE = 2.0, 100.0, 0.5
 # Iterations over which the gain of captured correlation is judged: one may gain nothing by chance.
 WINDOW = 5
 
@@ -133,67 +132,6 @@ class AppGrad:
         return state, Report(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
 
 
-def gradients(products: Products, Nx: Array, Ny: Array) -> tuple[Array, Array]:
-    """Sx phi_t - Sxy psi and Sy psi_t - Syx phi: least squares of the leading pair (Lemma 2.3)."""
-    xx, xy, yx, yy = products
-    return xx - xy @ Ny, yy - yx @ Nx
-
-
-def require_comparable(Gx: Array, Gy: Array) -> None:
-    """Raise where the Gram matrices of a random start overflow."""
-    if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
-        raise ValueError(
-            "the columns are too large or too different to be added up: rescale them, use scale=True, "
-            "or preconditioner='jacobi'"
-        )
-
-
-def in_phase(C: Array) -> Array:
-    """The rotation Q of the first basis that makes Q'C symmetric and positive, for C = phi'Sxy psi.
-
-    Both sides step at a time, each towards the other's last value: a pair that starts with a negative
-    correlation would change signs for ever. The paper's start is free up to such a rotation.
-    """
-    P, _, Qt = np.linalg.svd(C)
-    return np.asarray(P @ Qt)
-
-
-def mean_square(Gx: Array, Gy: Array) -> float:
-    """The larger mean square of the scores of phi_t and psi_t; infinite where they overflow."""
-    finite = np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))
-    return float(max(np.trace(Gx), np.trace(Gy)) / len(Gx)) if finite else np.inf
-
-
-def is_lost(size: float, tcc: float, good: float) -> bool:
-    """Whether an iterate has run away, or is on its way and captures much less than a good one did."""
-    return not size <= RUNAWAY or (size > CALM and tcc < COLLAPSE * good)
-
-
-def cut(size: float, good: float) -> float:
-    """What a step that made `good` into `size` is to be divided by: its overshoot, and 2 at least.
-
-    Too long a step multiplies mean squares by about (eta L)^2.
-    """
-    return max(2.0, float(np.sqrt(size / max(good, 1.0)))) if size < np.inf else 2.0**50
-
-
-def unit(G: Array) -> tuple[Array, float]:
-    """A gradient over its largest entry, and that entry."""
-    length = float(np.abs(G).max())
-    return (G / length, length) if length > 0 else (G, 0.0)
-
-
-def contained(length: float, G: Array) -> float:
-    """A length of at most `length` with which a direction of Gram matrix G has a mean square of at most 1."""
-    square = float(np.trace(G)) / len(G)
-    return min(length, 1 / np.sqrt(square)) if square > 0 else 0.0
-
-
 def settled(trail: tuple[float, ...], tol: float) -> bool:
     """Whether something changed by less than `tol` a pass over the last iterations."""
     return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
-
-
-def small_flops(p: int, c: int) -> float:
-    """Gram matrices of two p x c bases in total (three of them), their roots, and the update."""
-    return 6.0 * p * c * c + 40.0 * c**3 + 6.0 * p * c

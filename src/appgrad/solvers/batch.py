@@ -22,25 +22,15 @@ from ..covariance.preconditioners import (
     low_rank,
     warm_up_rows,
 )
+from ..data.arrays import gathered
 from ..data.derived import CountedViews
-from ..data.views import Views, gathered
+from ..data.views import Views
 from ..machine.memory import budget
 from .als import ALS
 from .appgrad import AppGrad
+from .canonical import attainable, canonical, directions, require_directions, solution
 from .lobpcg import LOBPCG
-from .loop import (
-    Limits,
-    Operator,
-    Problem,
-    Report,
-    Solution,
-    Solver,
-    attainable,
-    canonical,
-    directions,
-    require_directions,
-    solution,
-)
+from .problem import Limits, Operator, Problem, Report, Solution, Solver
 from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 
 # Unless asked otherwise.

@@ -11,7 +11,8 @@ from ..covariance.moments import SecondMoments, moments, second_moments
 from ..covariance.operators import Covariance, DenseCovariance, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
-from .loop import Problem, Solution, require_rank, solution
+from .canonical import require_rank, solution
+from .problem import Problem, Solution
 
 
 def exact(views: Views, problem: Problem) -> Solution:

@@ -9,10 +9,12 @@ import numpy as np
 from ..covariance.linalg import Factor, condition_of, factor_cca
 from ..covariance.moments import moments
 from ..covariance.operators import Covariance, kernel_ridges, units
+from ..data.arrays import ArrayViews
 from ..data.kernels import stored
-from ..data.views import ArrayViews, Views
+from ..data.views import Views
 from ..machine.arrays import EPS, Array
-from .loop import Problem, Solution, require_rank, solution
+from .canonical import require_rank, solution
+from .problem import Problem, Solution
 
 
 def by_grams(views: Views, problem: Problem) -> Solution:

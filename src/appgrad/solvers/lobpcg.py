@@ -11,8 +11,9 @@ from ..covariance.linalg import column_dots, whitening
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
 from ..machine.threads import blas_limit, over_rows
-from .appgrad import require_comparable, small_flops
-from .loop import Operator, Products, Report, relative, require_directions
+from .canonical import relative, require_directions
+from .effort import require_comparable, small_flops
+from .problem import Operator, Products, Report
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.

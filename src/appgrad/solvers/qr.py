@@ -9,7 +9,8 @@ from ..covariance.moments import Moments, triangle
 from ..covariance.operators import Covariance, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
-from .loop import Problem, Solution, require_rank, solution
+from .canonical import require_rank, solution
+from .problem import Problem, Solution
 
 
 def qr(views: Views, problem: Problem) -> Solution:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.views import Views
 from ..machine.arrays import Array
-from .loop import Limits, Report, Solution, Solver
+from .problem import Limits, Report, Solution, Solver
 from .sparse.thresholds import Sparsity
 
 ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg", "pursuit")

@@ -16,7 +16,8 @@ from sklearn import config_context, get_config
 
 from ...machine.arrays import Array
 from ...machine.threads import blas_threads, one_blas_thread
-from ..views import BLOCK_BYTES, ArrayViews, BaseViews, Block, Sweep, gathered
+from ..arrays import ArrayViews, gathered
+from ..views import BLOCK_BYTES, BaseViews, Block, Sweep
 from .chunks import Group, Rows, Side
 from .workers import KEPT_SHARE, Cluster, LostError, Source, advice, looked_at, require_memory
 

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
 from ...machine.threads import read_ahead
-from ..views import ENTRY_BYTES, ArrayViews, Block, Part
+from ..arrays import ArrayViews
+from ..views import ENTRY_BYTES, Block, Part
 
 # Sizes and times of files, by their paths.
 Stamps = dict[str, tuple[int, int]]

@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
-from ..views import ArrayViews, canonical_csr
+from ..arrays import ArrayViews
+from ..views import canonical_csr
 from .binary import StoredRows, read_h5, read_parquet, read_zarr, some_columns
 from .mapped import Stamps, stamp, views_of
 from .spool import require_plausible

@@ -15,7 +15,8 @@ from ...data.views import Views
 from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..appgrad import AppGrad
-from ..loop import Operator, Problem, Products, Report, Solution, Solver, canonical, directions, solution
+from ..canonical import canonical, directions, solution
+from ..problem import Operator, Problem, Products, Report, Solution, Solver
 from ..setup import Options, Setup
 from .columns import Columns
 from .pursuit import Pursuit

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...covariance.linalg import captured
 from ...machine.arrays import Array
-from ..appgrad import gradients, small_flops
-from ..loop import Operator, Products, Report
+from ..effort import small_flops
+from ..gradient import gradients
+from ..problem import Operator, Products, Report
 from .columns import Columns, Taken
 from .regressions import NothingLeftError, VanishedError, alternated, change
 from .starts import WIDEST, counts_down, first_pairs, start_sizes

@@ -11,19 +11,9 @@ from ...covariance.linalg import captured, inverse_root
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, damped
 from ...machine.arrays import Array
-from ..appgrad import (
-    CALM,
-    RUNAWAY,
-    contained,
-    cut,
-    in_phase,
-    is_lost,
-    mean_square,
-    require_comparable,
-    small_flops,
-    unit,
-)
-from ..loop import Report
+from ..effort import require_comparable, small_flops
+from ..gradient import CALM, RUNAWAY, contained, cut, in_phase, is_lost, mean_square, unit
+from ..problem import Report
 from ..sparse.thresholds import Sparsity, largest_rows, thresholds_of
 from .minibatches import Minibatch
 from .pairs import held_out

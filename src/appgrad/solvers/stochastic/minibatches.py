@@ -10,7 +10,8 @@ import numpy as np
 
 from ...covariance.moments import Moments, moments
 from ...covariance.operators import Covariance, KernelRidge, Ridge, Units, working_dtype
-from ...data.views import ArrayViews, Views, gathered, require_finite
+from ...data.arrays import ArrayViews, gathered
+from ...data.views import Views, require_finite
 from ...machine.arrays import Array
 
 

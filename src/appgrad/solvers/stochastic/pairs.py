@@ -7,7 +7,8 @@ import numpy as np
 from ...covariance.linalg import inverse_root
 from ...covariance.operators import Covariance
 from ...machine.arrays import Array
-from ..loop import Report, canonical
+from ..canonical import canonical
+from ..problem import Report
 
 
 def leading(report: Report, k: int) -> tuple[Array, Array]:

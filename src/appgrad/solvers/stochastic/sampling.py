@@ -21,8 +21,9 @@ from ...covariance.preconditioners import (
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.arrays import Array
-from ..appgrad import small_flops
-from ..loop import Limits, Problem, Report, Solution, canonical
+from ..canonical import canonical
+from ..effort import small_flops
+from ..problem import Limits, Problem, Report, Solution
 from ..setup import Options, Setup, preconditioner_kind, step_sizes, width_of
 from ..sparse.columns import Columns
 from ..sparse.regressions import require_left

@@ -1,0 +1,184 @@
+"""From any pair of bases to canonical pairs: one last Rayleigh-Ritz, units, signs, residuals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..covariance.linalg import column_dots, leading_svd, whitening
+from ..covariance.operators import DenseCovariance
+from ..covariance.preconditioners import Preconditioner, jacobi
+from ..machine.arrays import Array
+from .problem import Operator, Products, Solution
+
+# A bound on the error of a correlation that is above this says nothing.
+MEANINGFUL = 0.1
+
+
+def canonical(
+    cov: Operator,
+    A: Array,
+    B: Array,
+    k: int | None = None,
+    products: Products | None = None,
+    ridged: tuple[Array, Array] | None = None,
+    norm: Preconditioner | None = None,
+) -> Solution:
+    """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
+
+    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge, and
+    `ridged` those with the ridge alone; `norm` is that of residuals, by default that of the covariances'
+    diagonals.
+    """
+    xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
+    ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
+    grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
+    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), cov.precision).W for G in grams)
+    found = min(wx.shape[1], wy.shape[1])
+    if k is not None:
+        require_rank(k, wx.shape[1], wy.shape[1])
+    P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, found if k is None else k)
+    P, Q = wx @ P, wy @ Q
+    ridged = ridge_x @ P, ridge_y @ Q
+    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), ridged=ridged, norm=norm)
+
+
+def solution(
+    cov: Operator,
+    rho: Array,
+    A: Array,
+    B: Array,
+    products: Products | None = None,
+    *,
+    ridged: tuple[Array, Array] | None = None,
+    norm: Preconditioner | None = None,
+    error_bounds: Array | None = None,
+    condition: float = np.nan,
+    ranks: tuple[int, int] = (0, 0),
+) -> Solution:
+    """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units.
+
+    `products` are those of A and B without the ridge: covariances of the columns with the scores; `ridged`
+    those with the ridge alone.
+    """
+    xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
+    u = cov.units
+    ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
+    rx, ry = xy - (xx + ridge_x) * rho, yx - (yy + ridge_y) * rho
+    zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
+    squares = column_dots(rx, zx) + column_dots(ry, zy)
+    if error_bounds is None:
+        error_bounds = _error_bounds(cov, rho, rx, ry)
+    var_u, var_v = column_dots(A, xx), column_dots(B, yy)
+    if not (np.all(var_u > 0) and np.all(var_v > 0)):
+        raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
+    fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
+    x_weights = A * u.scale_x[:, None]
+    sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])
+    fx, fy = fx * sign, fy * sign
+    return Solution(
+        correlations=np.clip(rho, 0.0, 1.0),
+        training_correlations=np.clip(column_dots(A, xy) * fx * fy, 0.0, 1.0),
+        x_weights=x_weights * fx,
+        y_weights=B * u.scale_y[:, None] * fy,
+        x_loadings=_unscaled(xx, u.scale_x) * fx,
+        y_loadings=_unscaled(yy, u.scale_y) * fy,
+        # With a ridge the scores are correlated a little: regress on all of them together.
+        y_slopes=np.linalg.solve((A.T @ xx) * np.outer(fx, fx), (_unscaled(yx, u.scale_y) * fx).T).T,
+        mean_x=u.mean_x,
+        mean_y=u.mean_y,
+        std_x=np.sqrt(cov.moments.var_x),
+        std_y=np.sqrt(cov.moments.var_y),
+        residuals=relative(squares, rho, cov),
+        error_bounds=error_bounds,
+        condition=condition,
+        ranks=ranks,
+    )
+
+
+def require_rank(k: int, rank_x: int, rank_y: int) -> None:
+    """Raise unless both views have at least k independent columns."""
+    if k > min(rank_x, rank_y):
+        raise ValueError(
+            f"n_components={k} is above the rank of the data (X {rank_x}, y {rank_y}): "
+            f"use at most {min(rank_x, rank_y)}"
+            + (", and remove constant columns" if min(rank_x, rank_y) == 0 else "")
+        )
+
+
+def directions(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+    """How many independent scores the columns of A and B have: variances above the rounding of their sums.
+
+    `plain` are their products without the ridge, which would hide what the data lack.
+    """
+    found = []
+    m, u = cov.moments, cov.units
+    variances = m.var_x * u.scale_x**2, m.var_y * u.scale_y**2
+    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
+        size = np.sqrt(column_dots(C, C, var))
+        inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+        G = (C.T @ SC) * inverse * inverse[:, None]
+        values = np.linalg.eigvalsh((G + G.T) / 2)
+        found.append(int(np.count_nonzero(values > 16 * cov.precision)))
+    return found[0], found[1]
+
+
+def require_directions(k: int, x: int, y: int) -> None:
+    """Raise unless both views have k directions; how many more there are is not known here."""
+    view, found = ("X", x) if x <= y else ("y", y)
+    if found < k:
+        raise ValueError(
+            f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
+            f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
+        )
+
+
+def relative(squares: Array, rho: Array, cov: Operator) -> Array:
+    """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
+
+    Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
+    no correlation to be compared with.
+    """
+    return np.asarray(
+        np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6 * attainable(cov), 1e-300)
+    )
+
+
+def attainable(cov: Operator) -> float:
+    """What the ridge leaves of a perfect correlation, about."""
+    m, u = cov.moments, cov.units
+    most = 1.0
+    for var, scale, ridge in ((m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)):
+        var = var * scale * scale
+        left = var / np.where(var > 0, var + ridge, 1.0)
+        most *= float(np.sqrt(left.max(initial=0.0)))
+    return most
+
+
+def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:
+    """How far each value is from a canonical correlation at most, NaN where that is not known.
+
+    The residual in the norm of S^-1 bounds the distance to an eigenvalue of the symmetric pencil (Parlett
+    1998, theorem 15.9.1), which are the correlations, their negatives and, where one view is wider, zero:
+    below rho, it is a bound to a correlation. Where S is not at hand, it is the ridge at least, which says
+    something only where the bound is below 0.1.
+    """
+    squares = np.zeros(rx.shape[1])
+    if cov.units.kernel is not None:
+        # Gram matrices are singular, and so is r K.
+        return np.full(rx.shape[1], np.nan)
+    u, most = cov.units, np.inf
+    if isinstance(cov, DenseCovariance):
+        for S, ridge, r in ((cov.Sx, u.ridge_x, rx), (cov.Sy, u.ridge_y, ry)):
+            squares += np.sum((whitening(S, ridge).W.T @ r) ** 2, axis=0)
+    else:
+        most = MEANINGFUL
+        for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                # A column that is absent has no residual; one without a ridge leaves the bound unknown.
+                squares += np.einsum("i,ij,ij->j", np.where(scale > 0, 1 / ridge, 0.0), r, r)
+    bounds = np.sqrt(squares / 2)
+    return np.where((bounds < most) & ((bounds < rho) | (len(rx) == len(ry))), bounds, np.nan)
+
+
+def _unscaled(M: Array, scale: Array) -> Array:
+    return np.asarray(M * np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)[:, None])
