@@ -22,7 +22,7 @@ from appgrad.covariance.preconditioners import Preconditioner, largest
 from appgrad.data.derived import CountedViews
 from appgrad.fitting.run import run
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.setup import Options
+from appgrad.solvers.solver import Options
 from data import DATA, views_of
 from measure import save
 

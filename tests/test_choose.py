@@ -9,9 +9,11 @@ from sklearn import config_context
 
 from appgrad import CCA, plan
 from appgrad.data.arrays import ArrayViews
-from appgrad.fitting.choose import chosen, duration
-from appgrad.fitting.costs import NOMINAL, costs, measured_rates, memory_needed, size
-from appgrad.machine.memory import budget
+from appgrad.fitting.choose import chosen, costs, direct_solver
+from appgrad.fitting.plan import duration, measured_rates
+from appgrad.machine.memory import budget, size
+from appgrad.solvers.costs import NOMINAL
+from appgrad.solvers.problem import Problem
 
 
 def shaped(n, p1, p2, entries=None, threads=2):
@@ -91,7 +93,8 @@ def test_auto_keeps_to_the_budget(megabytes):
             choice = chosen(views, costs(views, 5))
             assert budget() == megabytes * 2**20
             if choice.solver == "exact":
-                assert max(memory_needed(views, "exact"), memory_needed(views, "qr")) <= budget()
+                need = (direct_solver(name).memory(views, Problem(5)) for name in ("exact", "qr"))
+                assert max(need) <= budget()
             else:
                 assert "budget" in choice.reason
 

@@ -19,9 +19,9 @@ from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.run import run
 from appgrad.fitting.warnings import warn_if_unconverged
-from appgrad.solvers.lobpcg import LOBPCG, REFRESH, _mixture
+from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH, _mixture
 from appgrad.solvers.problem import Limits, Problem, Progress
-from appgrad.solvers.setup import Options
+from appgrad.solvers.solver import Options
 
 
 def fitted(X, Y, k, **params):

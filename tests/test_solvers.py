@@ -6,9 +6,9 @@ from sklearn.datasets import load_linnerud
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
-from appgrad.fitting.choose import solving
+from appgrad.fitting.run import solving
 from appgrad.solvers.problem import Problem
-from appgrad.solvers.setup import Options
+from appgrad.solvers.solver import Options
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts
 from naive import cca, cca_by_eigenvalues, covariances, projection
 

@@ -16,7 +16,7 @@ from appgrad.datasets import planted
 from appgrad.fitting.run import run
 from appgrad.solvers.gradient import CALM, mean_square
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.setup import Options
+from appgrad.solvers.solver import Options
 from appgrad.solvers.stochastic.algorithm import Stochastic
 from helpers import fitted, in_phase, minibatches
 

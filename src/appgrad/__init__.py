@@ -7,7 +7,7 @@ from .estimators.kernel import KernelCCA
 from .estimators.model_file import load
 from .estimators.sparse import SparseCCA
 from .estimators.sparse_path import SparseCCACV, sparse_path
-from .fitting.choose import plan
+from .fitting.plan import plan
 from .fitting.warnings import OverfitWarning
 from .metrics import correlations, pcc, subspace_distance, tcc
 from .version import __version__

@@ -23,17 +23,17 @@ from ..estimators.model_file import load
 from ..estimators.provenance import HeldOut, Origin
 from ..estimators.sparse import SparseCCA
 from ..fitting.archive import WRITERS, write_scores
-from ..fitting.choose import duration
-from ..fitting.choose import plan as planned
-from ..fitting.costs import size
+from ..fitting.plan import duration
+from ..fitting.plan import plan as planned
 from ..fitting.progress import err, line
 from ..inference.holdout import held_out
+from ..machine.memory import size
 from ..metrics import correlations
 from ..reporting.facts import facts_of, json_list, overfitted
 from ..reporting.features import leading_components, names_of
 from ..reporting.html import write_report
 from ..reporting.summary import findings, fit_findings, is_forced, remarks_on, rows_shown
-from ..solvers.setup import ITERATIVE
+from ..solvers.registry import is_iterative
 from ..version import __version__
 from .arguments import (
     Json,
@@ -200,7 +200,7 @@ def fit(
             model.callback = None
             fitted = time.perf_counter() - start
             messages = _texts(caught)
-            if checkpoint is not None and model.solver_ not in ITERATIVE:
+            if checkpoint is not None and not is_iterative(model.solver_):
                 messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
             model._origin = origin._replace(remarks=tuple(messages))
             if output is not None:

@@ -24,15 +24,16 @@ from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Block, Views, describe, require_finite
 from ..fitting import archive as persist
 from ..fitting.checkpoint import EVERY, Checkpoint
-from ..fitting.choose import solving
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
+from ..fitting.run import solving
 from ..fitting.warnings import overfit_warnings, warn_if_unconverged
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import blas_limit
 from ..metrics import correlations, paired_correlations
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.setup import ITERATIVE, Options
+from ..solvers.registry import is_iterative
+from ..solvers.solver import Options
 from ..version import __version__
 from .streaming import StreamingMixin, generator, ndim, require_components
 
@@ -112,7 +113,7 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
         self.solver_, self.solver_reason_ = choice
         self.n_iter_, self.n_passes_ = [progress.iteration] * problem.n_components, views.passes
         self.history_ = history
-        resumed = saved if choice.solver in ITERATIVE else None
+        resumed = saved if is_iterative(choice.solver) else None
         self.resumed_from_iteration_ = 0 if resumed is None else resumed.iteration
         self._y_1d, self._origin, self._remarks = one_dimensional, None, tuple(remarks)
         if interrupted:

@@ -24,7 +24,7 @@ from ..fitting.warnings import flexible, memorised, trivial
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.setup import Options
+from ..solvers.solver import Options
 from .base import BaseCCA, Prepared
 from .streaming import FITTED
 

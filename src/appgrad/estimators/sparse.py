@@ -11,15 +11,15 @@ from ..data.derived import CountedViews
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
 from ..fitting.warnings import chosen
 from ..machine.arrays import Array
+from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.setup import Options
+from ..solvers.solver import Options
 from ..solvers.sparse.thresholds import PENALTIES, Sparsity
 from .base import Prepared
 from .cca import CCA
 
 SUPPORTS = ("shared", "component")
-STEPS = ("appgrad", "stochastic")
-SOLVERS = ("auto", "pursuit", *STEPS)
+SOLVERS = registry.names(registry.SPARSE)
 # Unless asked otherwise: a correlation that is worth a column.
 ALPHA = 0.1
 
@@ -153,20 +153,15 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         sparsity = asked_sparsity(params)
         if not isinstance(self.warm_start, bool | np.bool_):
             raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
-        if sparsity.by_component and options.solver in STEPS:
-            raise ValueError(
-                f"support='component' is for solver='pursuit', got {options.solver!r}: use 'auto', or "
-                "support='shared'"
-            )
-        if sparsity.penalty == "l0" and sparsity.alpha and any(sparsity.alpha) and options.solver in STEPS:
-            raise ValueError(
-                f"penalty='l0' with alpha is for solver='pursuit', got {options.solver!r}, whose steps are "
-                "too short for columns to come in: use n_nonzero, or penalty='l1'"
-            )
+        if options.solver != registry.AUTO:
+            refusal = registry.solver(options.solver).refuses(options._replace(sparsity=sparsity))
+            if refusal is not None:
+                raise ValueError(refusal)
         if sparsity.alpha == (0.0, 0.0):
             # Nothing is set to zero: CCA itself.
             rest |= {"oversampling": "auto", "preconditioner": "auto"}
-            solver = "auto" if self.solver == "pursuit" else self.solver
+            linear = self.solver in registry.names(registry.LINEAR)
+            solver = self.solver if linear else registry.AUTO
             return checked({**params, **rest, "solver": solver})
         return problem, options._replace(sparsity=sparsity, first=self._first(problem))
 

@@ -19,16 +19,25 @@ from ..data.arrays import ArrayViews
 from ..data.sources import as_views, is_views
 from ..data.views import Block, Views
 from ..fitting import old_files
-from ..fitting.choose import LOSS
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
+from ..fitting.run import LOSS
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
-from ..fitting.streams import STREAMING, Sketch, Statistics, Stream, from_covariances, stream_for
+from ..fitting.streams import (
+    KINDS,
+    Sketch,
+    Statistics,
+    Stream,
+    from_covariances,
+    kept_by,
+    stream_for,
+)
 from ..fitting.warnings import Remark, overfit_warnings, said, trivial
 from ..machine.arrays import EPS, Array
+from ..solvers import registry
 from ..solvers.loop import says_stop
 from ..solvers.problem import Limits, Problem, Progress, Solution
-from ..solvers.setup import Options
+from ..solvers.solver import Options
 from .provenance import Origin
 
 # Arrays that make up a fitted model, in the order of the public contract.
@@ -228,7 +237,7 @@ class StreamingMixin:
         """
         model = cls(**params)
         problem, options = checked(model.get_params(deep=False))
-        if options.solver not in ("auto", "exact"):
+        if kept_by(options.solver) != registry.SUMS:
             raise ValueError(f"solver={options.solver!r} needs rows: use 'auto' or 'exact' here")
         model._stream = Statistics(problem, options, np.random.default_rng(0))
         model._stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
@@ -239,11 +248,10 @@ class StreamingMixin:
 
     def _refuses_streams(self) -> str | None:
         """Why rows cannot come batch by batch, None where they can."""
-        if self.solver in STREAMING:
+        names = registry.streaming()
+        if self.solver in names:
             return None
-        return (
-            f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(STREAMING)}"
-        )
+        return f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(names)}"
 
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         """Remarks on correlations that say nothing."""
@@ -304,10 +312,9 @@ class StreamingMixin:
         return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
 
     def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array], version: int) -> None:
-        kinds: dict[str, type[Statistics] | type[Sketch]] = {"exact": Statistics, "stochastic": Sketch}
         solver, spec = meta["solver"], meta["state"]
         found = old_files.stream(solver, spec, arrays) if version == 1 else unpacked(spec, arrays)
-        stream = kinds[solver](found.problem, found.options, restored_generator(meta["rng"]))
+        stream = KINDS[kept_by(solver)](found.problem, found.options, restored_generator(meta["rng"]))
         stream.restore(found.kept, *self._widths())
         self._stream = stream
 

@@ -18,7 +18,7 @@ from ..datasets.loaders import Paired
 from ..estimators.cca import CCA
 from ..machine.arrays import Array
 from ..solvers.problem import Progress
-from ..solvers.setup import ITERATIVE
+from ..solvers.registry import is_iterative
 from .records import Writer
 
 # The paper's algorithms to the letter, with a number as step: neither preconditioner nor oversampling.
@@ -211,7 +211,7 @@ def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, An
         method=method,
         iteration=max(model.n_iter_),
         passes=model.n_passes_,
-        flops=model.history_[-1]["flops"] if model.solver_ in ITERATIVE else direct_flops(data),
+        flops=model.history_[-1]["flops"] if is_iterative(model.solver_) else direct_flops(data),
         seconds=seconds,
         tcc_in=inside,
         tcc_out=outside,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..machine.arrays import Array
+from ..solvers import registry
 from .saved_state import record, unpacked
+from .streams import kept_by
 
 # Records as 0.1.0 named them: what they are called now, and the fields they had, in their order.
 RECORDS = {
@@ -86,7 +88,7 @@ def kernel_facts(spec: Any, arrays: dict[str, Array]) -> Any:
 def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
     """What is kept of a stream: sums, or the state of its steps."""
     problem, options, kept = read(spec, arrays)
-    if solver == "exact":
+    if kept_by(solver) == registry.SUMS:
         return _tuple("stream/1", (problem, options, _tuple("stream-sums/1", kept)))
     waiting, buffer, steps, *rest = kept
     buffer = None if buffer is None else _tuple("buffered-rows/1", buffer)

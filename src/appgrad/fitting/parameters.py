@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..covariance.operators import Ridge
+from ..solvers import registry
 from ..solvers.problem import Limits, Problem
-from ..solvers.setup import Options
-from .choose import SOLVERS
+from ..solvers.solver import Options
 
 # Solvers of linear and kernel CCA, by name.
-LINEAR = ("auto", *SOLVERS, "als", "appgrad", "stochastic", "lobpcg")
+LINEAR = registry.names(registry.LINEAR)
 
 
 def checked(params: dict[str, Any], solvers: Sequence[str] = LINEAR) -> tuple[Problem, Options]:

@@ -16,7 +16,7 @@ from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..solvers.problem import Progress
-from .choose import duration
+from .plan import duration
 
 logger = logging.getLogger("appgrad")
 err = Console(stderr=True, emoji=False)

@@ -1,63 +1,98 @@
-"""From parameters to a run of an iterative solver."""
+"""From a problem to the progress of a solver: step by step, or all at once where it is a direct one."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..data.derived import CountedViews
-from ..solvers.batch import batch
+from ..machine.arrays import EPS
+from ..solvers import registry
 from ..solvers.loop import iterate
-from ..solvers.problem import Problem, Progress, Saved
-from ..solvers.setup import Options
-from ..solvers.sparse.batch import sparse_batch
-from ..solvers.stochastic.sampling import stochastic
+from ..solvers.problem import Problem, Progress, Saved, Solution
+from ..solvers.solver import IterativeSolver, Options
+from .choose import Choice, choice_of, direct_solver
+
+Callback = Callable[[Progress], Any]
+# Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.
+LOSS = 1e-7
+
+
+def solving(
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+    saved: Saved | None = None,
+) -> tuple[Iterator[Progress], Choice]:
+    """The progress of the solver asked for, or chosen, and why it was taken."""
+    start = time.perf_counter()
+    choice = choice_of(views, problem, options)
+    solver, chosen = registry.solver(choice.solver), options._replace(solver=choice.solver)
+    solver.require(views, problem, chosen)
+    if registry.is_iterative(choice.solver):
+        iterative = cast(IterativeSolver, solver)
+        steps = run(iterative, views, problem, chosen, rng, start=start, callback=callback, saved=saved)
+        return steps, choice
+    direct = direct_solver(choice.solver)
+    solution = direct.solve(views, problem)
+    free = options.solver == registry.AUTO and not problem.on_gram
+    if free and direct.successor is not None and solution.condition * EPS > LOSS:
+        reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
+        choice, direct = Choice(direct.successor, reason), direct_solver(direct.successor)
+        direct.require(views, problem, options)
+        solution = direct.solve(views, problem)
+    return iter([_at_once(solution, views, start, callback)]), choice
 
 
 def run(
+    solver: IterativeSolver,
     views: CountedViews,
     problem: Problem,
     options: Options,
     rng: np.random.Generator,
     *,
     start: float | None = None,
-    callback: Callable[[Progress], Any] | None = None,
+    callback: Callback | None = None,
     saved: Saved | None = None,
 ) -> Iterator[Progress]:
-    """Progress after each iteration of the solver asked for, until it ends."""
+    """Progress after each iteration of a solver, until it ends."""
     start = time.perf_counter() if start is None else start
-    if options.solver == "stochastic":
-        # Time counts as if the run had never stopped.
-        began = start if saved is None else start - saved.seconds
-        setup = stochastic(views, problem, options, rng, began)
-    elif options.sparsity is not None:
-        setup = sparse_batch(views, problem, options, rng)
-    else:
-        setup = batch(views, problem, options, rng)
+    # Time counts as if the run had never stopped.
+    began = start if saved is None else start - saved.seconds
+    ready = solver.prepare(views, problem, options, rng, began)
+    counted = ready.views
     if saved is not None:
-        if options.solver == "stochastic":
-            # The same minibatches as before: read, and drawn by the same random numbers, but not used again.
-            setup.solver.init(next(setup.covs), setup.width, rng)
-            for _ in range(saved.iteration - 1):
-                next(setup.covs, None)
-        # So do passes.
-        views.rows = round(saved.passes * views.n_samples)
+        if ready.replay is not None:
+            ready.replay(saved)
+        # Restore the pass count.
+        counted.rows = round(saved.passes * counted.n_samples)
     yield from iterate(
-        setup.solver,
-        setup.covs,
-        setup.width,
+        ready.algorithm,
+        ready.covs,
+        ready.width,
         rng,
-        finish=setup.finish,
-        limits=setup.limits,
-        rows=lambda: views.rows,
-        n=views.n_samples,
+        finish=ready.finish,
+        limits=ready.limits,
+        rows=lambda: counted.rows,
+        n=counted.n_samples,
         # Not the number of iterations that nobody asked for.
-        expected=options.limits if setup.steps is None else options.limits._replace(iterations=setup.steps),
+        expected=options.limits if ready.steps is None else options.limits._replace(iterations=ready.steps),
         tol=options.tol,
         start=start,
         callback=callback,
         saved=saved,
     )
+
+
+def _at_once(solution: Solution, views: CountedViews, start: float, callback: Callback | None) -> Progress:
+    """The one step of a direct solver."""
+    tcc, seconds = float(solution.correlations.sum()), time.perf_counter() - start
+    progress = Progress(1, views.passes, seconds, np.nan, tcc, lambda: solution, "converged")
+    if callback is not None:
+        callback(progress)
+    return progress

@@ -12,54 +12,49 @@ from ..covariance.moments import Moments, SecondMoments
 from ..covariance.preconditioners import Preconditioner, Side
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
-from ..solvers import als, appgrad, lobpcg
+from ..solvers import registry
 from ..solvers.problem import Limits, Problem, Report, Saved
-from ..solvers.setup import Options
-from ..solvers.sparse import pursuit
-from ..solvers.sparse.columns import Taken
+from ..solvers.solver import Options
 from ..solvers.sparse.thresholds import Sparsity
-from ..solvers.stochastic import algorithm as stochastic
 from .streams import Buffered, Steps, Stream, Sums
 
-# What files are made of. A tag names a record and the version of its fields; it never names a Python module,
-# so that moving a file orphans no model. Nothing else is ever built from a file.
+# What files are made of, with what the states of solvers are made of. A tag names a record and the version of
+# its fields; it never names a Python module, so that moving a file orphans no model. Nothing else is ever
+# built from a file.
 RECORDS: dict[str, Any] = {
-    "als-state/1": als.State,
-    "appgrad-state/1": appgrad.State,
     "buffered-rows/1": Buffered,
     "fourier-map/1": Fourier,
     "gram-map/1": Gram,
     "kernel/1": Kernel,
     "kernel-facts/1": Learned,
     "limits/1": Limits,
-    "lobpcg-grams/1": lobpcg.Grams,
-    "lobpcg-state/1": lobpcg.State,
-    "lobpcg-vectors/1": lobpcg.Vectors,
     "moments/1": Moments,
     "nystroem-map/1": Nystroem,
     "options/1": Options,
     "preconditioner/1": Preconditioner,
     "preconditioner-side/1": Side,
     "problem/1": Problem,
-    "pursuit-state/1": pursuit.State,
-    "pursuit-taken/1": Taken,
     "report/1": Report,
     "run/1": Saved,
     "second-moments/1": SecondMoments,
     "sparsity/1": Sparsity,
-    "stochastic-solver/1": stochastic.Stochastic,
-    "stochastic-state/1": stochastic.State,
-    "stochastic-trial/1": stochastic.Trial,
     "stream/1": Stream,
     "stream-steps/1": Steps,
     "stream-sums/1": Sums,
 }
-TAGS = {cls: tag for tag, cls in RECORDS.items()}
+
+
+def records() -> dict[str, Any]:
+    """All records by their tags, those of solvers' states among them."""
+    return RECORDS | {
+        tag: cls for name in registry.SOLVERS for tag, cls in registry.solver(name).records.items()
+    }
 
 
 def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
     """A tree of records and tuples as JSON, and its arrays by names that begin with the prefix."""
     arrays: dict[str, Array] = {}
+    tags = {cls: tag for tag, cls in records().items()}
 
     def pack(tree: Any) -> Any:
         if isinstance(tree, np.ndarray):
@@ -72,7 +67,7 @@ def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
             return tree.item()
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
-        tag = TAGS.get(type(tree))
+        tag = tags.get(type(tree))
         if tag is None:
             return {"tuple": [pack(part) for part in tree]}
         return {"record": tag, "fields": {name: pack(getattr(tree, name)) for name in _fields(type(tree))}}
@@ -98,9 +93,9 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
 
 def record(tag: str, found: dict[str, Any]) -> Any:
     """The record with this tag and these fields; ValueError where some are missing or unknown."""
-    if tag not in RECORDS:
+    cls = records().get(tag)
+    if cls is None:
         raise ValueError(f"there is no record {tag!r}: of another version?")
-    cls = RECORDS[tag]
     known = _fields(cls)
     wrong = [name for name in found if name not in known]
     wrong += [name for name, required in known.items() if required and name not in found]

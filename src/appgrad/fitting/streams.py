@@ -14,9 +14,11 @@ from ..data.arrays import ArrayViews, gathered
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
+from ..solvers import registry
+from ..solvers.costs import matrices_needed
 from ..solvers.exact import by_covariances, exact
 from ..solvers.problem import Problem, Report, Solution
-from ..solvers.setup import Options
+from ..solvers.solver import Options
 from ..solvers.stochastic.algorithm import AT_HALF, GAIN, State, Stochastic, forgotten
 from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced
 from ..solvers.stochastic.pairs import leading
@@ -27,7 +29,7 @@ from ..solvers.stochastic.sampling import (
     normaliser_rows,
     solver_for,
 )
-from .costs import matrices_needed
+from .choose import ASKED
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first is so many portions of rows.
@@ -37,10 +39,7 @@ FIRST = 8
 SHORTER = 0.5
 # Variances in units of the columns' own that are below zero by more than covariances in single precision are.
 NEGATIVE = 1e-5
-# Solvers that can do without all rows at a time.
-STREAMING = ("auto", "exact", "stochastic")
 UNMERGEABLE = "only models that keep second moments can be merged: steps of stochastic AppGrad have no sum"
-ASKED = "asked for"
 
 
 class Sums(NamedTuple):
@@ -94,12 +93,12 @@ class Statistics:
     With `forget`, rows count half after so many later ones.
     """
 
-    solver, steps = "exact", 1
+    solver, steps = registry.DIRECT, 1
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
         within = "rows were added to second moments, which fit into the budget"
-        self.reason = within if options.solver == "auto" else ASKED
+        self.reason = within if options.solver == registry.AUTO else ASKED
         self.second: SecondMoments | None = None
         self.waiting: list[ArrayViews] = []
         self.single = True
@@ -211,7 +210,7 @@ class Sketch:
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
         beyond = "second moments would not fit into the budget (scikit-learn's working_memory)"
-        self.reason = beyond if options.solver == "auto" else ASKED
+        self.reason = beyond if options.solver == registry.AUTO else ASKED
         self.waiting: list[ArrayViews] = []
         self.buffer: Buffer | None = None
         self.stochastic: Stochastic | None = None
@@ -467,6 +466,21 @@ def stream_for(
     rows: Views, problem: Problem, options: Options, rng: np.random.Generator
 ) -> Statistics | Sketch:
     """What keeps a stream whose first rows these are: second moments if they fit into the budget."""
-    if options.solver == "exact" or (options.solver == "auto" and matrices_needed(rows) <= budget()):
-        return Statistics(problem, options, rng)
-    return Sketch(problem, options, rng)
+    if options.solver == registry.AUTO:
+        kind = registry.SUMS if matrices_needed(rows) <= budget() else registry.STEPS
+    else:
+        kind = kept_by(options.solver)
+    return KINDS[kind](problem, options, rng)
+
+
+def kept_by(solver: str) -> str:
+    """What a stream keeps for this solver; "auto" keeps sums where there are no rows to tell otherwise."""
+    if solver == registry.AUTO:
+        return registry.SUMS
+    kind = registry.SOLVERS[solver].stream
+    assert kind is not None
+    return kind
+
+
+# What keeps a stream, by what it keeps.
+KINDS: dict[str, type[Statistics] | type[Sketch]] = {registry.SUMS: Statistics, registry.STEPS: Sketch}

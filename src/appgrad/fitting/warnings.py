@@ -9,26 +9,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
+from ..solvers import registry
 from ..solvers.problem import Limits, Progress, Solution
-from ..solvers.setup import ITERATIVE, Options
+from ..solvers.shortfall import BUDGETS
+from ..solvers.solver import Options, Outcome
 
-# Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
-FAR = 0.1
-# Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
-# the norm of residuals from the one that bounds errors.
-DEPENDENT = 1e6
 # Correlations of training rows that look like a finding.
 MEMORISED = 0.9
 # Rows for each dimension of functions, below which correlations say little.
 FLEXIBLE = 2.5
-# What a run that ended on a budget is told, by the budget's name.
-BUDGETS = {
-    "iterations": "max_iter",
-    "passes": "max_passes",
-    "seconds": "max_seconds",
-    "flops": "max_flops",
-    "data": "max_passes",
-}
 
 
 class OverfitWarning(UserWarning):
@@ -52,68 +41,23 @@ def warn_if_unconverged(
     progress: Progress, options: Options, views: CountedViews, solution: Solution
 ) -> list[Remark]:
     """Warn of a run that has not converged, or whose residuals may not say so."""
-    found: list[Remark] = []
-    captured, worst = solution.correlations.sum(), solution.residuals.max()
-    if options.solver not in ITERATIVE:
-        given = [
-            name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None
-        ]
-        if given:
-            found += said(
-                f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
-                "solver='lobpcg', or 'stochastic'",
-                UserWarning,
-            )
-        return found
-    # Residuals of sparse weights are those of what they leave out.
-    dense = options.sparsity is None
-    if options.solver == "appgrad" and progress.stopped == "converged" and worst > FAR and dense:
-        found += said(
-            f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to {worst:.2g} "
-            f"say that it is not at the solution: it captures a total correlation of {captured:.4f}. Use a "
-            "preconditioner, a longer step or a smaller tol",
-            ConvergenceWarning,
-        )
-    dependent = _cancelled(solution) > DEPENDENT
-    unsure = options.solver == "lobpcg" and bool(np.any(np.isnan(solution.error_bounds)))
-    if unsure and progress.stopped == "converged" and dependent:
-        found += said(
-            "lobpcg: the components are differences of columns that nearly depend on each other. Residuals, "
-            "which are estimates, may understate the error: check with solver='qr', or use a ridge",
-            ConvergenceWarning,
-        )
-    if progress.stopped == "stalled":
-        advice = "use a larger tol" if worst < 100 * options.tol else "use a larger ridge, or solver='exact'"
-        if dependent:
-            advice = "some columns are nearly dependent: use a ridge"
-        elif options.preconditioner is None:
-            advice = "use a preconditioner"
-        found += said(
-            f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
-            f"do not fall to tol={options.tol:g}. Total correlation captured: {captured:.4f}; {advice}",
-            ConvergenceWarning,
-        )
-    if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
-        return found
-    if options.solver in ("als", "lobpcg") and worst < options.tol:
-        return found
-    before = "" if options.solver == "stochastic" else f", before tol={options.tol:g} was reached"
-    if options.solver in ("als", "lobpcg"):
-        before += f" (largest residual {worst:.2g})"
-    found += said(
-        f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
-        f"iterations, {views.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
-        f"captures a total correlation of {captured:.4f}. Allow more, or judge by held-out rows (score) "
-        "whether that is enough",
-        ConvergenceWarning,
+    if not registry.is_iterative(options.solver):
+        return _unused_budget(options)
+    outcome = Outcome(progress, options, views.passes, solution)
+    texts = registry.solver(options.solver).shortfalls(outcome)
+    return [remark for text in texts for remark in said(text, ConvergenceWarning)]
+
+
+def _unused_budget(options: Options) -> list[Remark]:
+    """Warn of a budget that a direct solver does not know."""
+    given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
+    if not given:
+        return []
+    return said(
+        f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
+        "solver='lobpcg', or 'stochastic'",
+        UserWarning,
     )
-    return found
-
-
-def _cancelled(solution: Solution) -> float:
-    """How much larger the terms of a score are than the score: the largest sum of (weight sd)^2."""
-    sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
-    return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
 def overfit_warnings(texts: list[str]) -> list[Remark]:

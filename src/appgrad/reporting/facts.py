@@ -10,7 +10,7 @@ from ..estimators.base import BaseCCA
 from ..estimators.provenance import HeldOut
 from ..estimators.sparse import SparseCCA
 from ..machine.arrays import Array
-from ..solvers.setup import ITERATIVE
+from ..solvers.registry import is_iterative
 
 
 def json_list(values: Array) -> list[float | None]:
@@ -41,7 +41,7 @@ def facts_in_words(model: BaseCCA) -> dict[str, str]:
     if isinstance(model, SparseCCA):
         # Residuals are those of CCA without sparsity, and would be taken for errors.
         facts["steps"] = f"{max(model.n_iter_)} iterations, {model.n_passes_:.1f} passes"
-    elif model.solver_ in ITERATIVE:
+    elif is_iterative(model.solver_):
         facts["accuracy"] = (
             f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
             f"{model.n_passes_:.1f} passes"

@@ -17,7 +17,7 @@ from ..estimators.base import BaseCCA
 from ..estimators.kernel import KernelCCA
 from ..machine.arrays import Array
 from ..metrics import correlations
-from ..solvers.setup import ITERATIVE
+from ..solvers.registry import is_iterative
 from ..version import __version__
 from .facts import correlation_columns, facts_in_words, json_list, overfitted
 from .features import leading_components, lines_of, measure_of, names_of
@@ -183,7 +183,7 @@ def _rounded(values: Array) -> list[float | None]:
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
     """The steps of a run by what they are drawn against; or why there are none."""
-    if model.solver_ not in ITERATIVE:
+    if not is_iterative(model.solver_):
         return None, f"{model.solver_} is a direct solver: nothing to converge."
     steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
     if len(steps) < 2:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.linalg import captured, column_dots
+from ..covariance.linalg import captured, column_dots, whitening
+from ..covariance.operators import DenseCovariance
 from ..covariance.preconditioners import Preconditioner
+from ..data.views import Views
 from ..machine.arrays import Array
+from ..machine.memory import budget
+from .batch import BatchSolver, Ready
 from .canonical import relative
+from .costs import Cost, Rates, is_full, matrices_needed, thin, thin_memory
 from .effort import require_comparable, small_flops
-from .problem import Operator, Products, Report
+from .exact import exact_cost
+from .problem import Limits, Operator, Products, Report
+from .shortfall import out_of_budget
+from .solver import Options, Outcome
+
+# Doubles for each feature and column carried, at the peak.
+DOUBLES = 24
+# Passes to the default tolerance, for full rows and for sparse ones, at ten an iteration. On sparse rows with
+# the default ridge it is not expected to end before its limit.
+PASSES = {True: 300, False: 10000}
 
 
 class State(NamedTuple):
@@ -132,3 +146,45 @@ class ALS:
 def _ratios(a: Array, b: Array, least: Array | float = 0.0) -> Array:
     """a / b, and 0 where b is not above `least`."""
     return np.asarray(np.where(b > least, a / np.where(b > least, b, 1.0), 0.0))
+
+
+class ALSSolver(BatchSolver):
+    """Alternating least squares on all rows: by factors of p x p matrices where these are small."""
+
+    name = "als"
+    records: ClassVar[dict[str, Any]] = {"als-state/1": State}
+
+    def uses_matrices(self, views: Views, options: Options) -> bool:
+        """True if matrices are asked for, or small."""
+        p = views.n_features_x + views.n_features_y
+        # The matrices, their factors and work space are some eight of them.
+        return options.dense or 8 * 8 * p**2 <= budget()
+
+    def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
+        """The diagonal where matrices are solved by their factors."""
+        kind = super().kind(views, options, matrices)
+        return "jacobi" if matrices and kind is not None else kind
+
+    def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
+        """With exact solves on matrices, with conjugate gradients elsewhere."""
+        cov, factors = ready.cov, None
+        if isinstance(cov, DenseCovariance):
+            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
+        k, tol = ready.problem.n_components, ready.options.tol
+        return ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm), ready.limits
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """Ten passes an iteration, or one pass in all where matrices are gathered."""
+        part, memory = thin(views, k, rates), thin_memory(views, thin(views, k, rates).width, DOUBLES)
+        if self.uses_matrices(views, Options(self.name)):
+            seconds = exact_cost(views, rates).seconds
+            return Cost(self.name, 1.0, seconds, memory + matrices_needed(views))
+        passes = 1.0 + PASSES[is_full(views)]
+        return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of a run that ended on a budget."""
+        return out_of_budget(outcome, by_residual=True)
+
+
+SOLVER = ALSSolver()

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..covariance.linalg import captured, inverse_root
-from ..covariance.preconditioners import Preconditioner
+from ..covariance.preconditioners import Preconditioner, jacobi, largest
+from ..data.derived import CountedViews
+from ..data.views import Views
 from ..machine.arrays import Array
+from .batch import BatchSolver, Ready
+from .costs import Cost, Rates, is_full, thin, thin_memory
 from .effort import require_comparable, small_flops
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
-from .problem import Operator, Products, Report
-from .sparse.thresholds import Thresholds
+from .problem import Limits, Operator, Problem, Products, Report
+from .setup import step_sizes
+from .shortfall import out_of_budget
+from .solver import Options, Outcome, Run
+from .sparse.batch import refused_by_steps, sparse_run, sparse_start, unit_steps
+from .sparse.thresholds import Thresholds, thresholds_of
 
 # Iterations over which the gain of captured correlation is judged: one may gain nothing by chance.
 WINDOW = 5
+
+# Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
+# plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
+MOMENTUM, STEP = 0.95, 1.5
+# Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
+FAR = 0.1
+# Iterations to a thousandth of the captured correlation, for full rows (MNIST, Mediamill: 39) and for sparse
+# ones: with the default ridge it is not expected to end before its limit there.
+EXPECTED = {True: 40, False: 1000}
+# Doubles for each feature and column carried, at the peak (benchmarks/memory.py).
+DOUBLES = 24
 
 
 class State(NamedTuple):
@@ -135,3 +155,79 @@ class AppGrad:
 def settled(trail: tuple[float, ...], tol: float) -> bool:
     """Whether something changed by less than `tol` a pass over the last iterations."""
     return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
+
+
+class AppGradSolver(BatchSolver):
+    """AppGrad on all rows; with thresholds for components of few columns."""
+
+    name = "appgrad"
+    records: ClassVar[dict[str, Any]] = {"appgrad-state/1": State}
+
+    def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
+        """Those of any solver, and some for the length of the step."""
+        least = super().least_passes(views, options, kind)
+        measured = kind is not None or options.step_size is None
+        return least + (spare_passes(options.limits) if measured else 0)
+
+    def algorithm(self, ready: Ready) -> tuple[AppGrad, Limits]:
+        """With the step asked for, or the longest safe one and momentum."""
+        auto, limits = ready.options.step_size is None, ready.limits
+
+        def bounds() -> tuple[float, float]:
+            return largest(ready.cov, ready.preconditioner, ready.rng, spare_passes(limits))
+
+        eta = step_sizes(ready.options, bounds, ready.kind is not None)
+        if auto:
+            eta = STEP * eta[0], STEP * eta[1]
+        k, tol = ready.problem.n_components, ready.options.tol
+        return AppGrad(k, eta, ready.preconditioner, MOMENTUM if auto else 0.0, tol), limits
+
+    def refuses(self, options: Options) -> str | None:
+        """Sparse components of one column after the other, or with hard penalties."""
+        return refused_by_steps(options)
+
+    def prepare(
+        self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+    ) -> Run:
+        """A run on all rows."""
+        if options.sparsity is None:
+            return super().prepare(views, problem, options, rng, start)
+        return sparse_run(views, problem, options, partial(_thresholded, options=options, rng=rng))
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """One pass an iteration, and some for moments, preconditioner and step."""
+        part = thin(views, k, rates)
+        passes = 1.0 + 4 + EXPECTED[is_full(views)]
+        memory = thin_memory(views, part.width, DOUBLES)
+        return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of a run that crawls, or ended on a budget."""
+        options, worst = outcome.options, outcome.worst
+        found = []
+        # Residuals of sparse weights are those of what they leave out.
+        if outcome.progress.stopped == "converged" and worst > FAR and options.sparsity is None:
+            found.append(
+                f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to "
+                f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
+                f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
+            )
+        return found + out_of_budget(outcome)
+
+
+def spare_passes(limits: Limits) -> int:
+    """Passes for the length of the step: three, or fewer where passes are scarce."""
+    return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))
+
+
+def _thresholded(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
+    """The paper's step and a threshold, on all columns in every iteration."""
+    assert options.sparsity is not None
+    M = jacobi(cov)
+    eta = unit_steps(cov, rng) if options.step_size is None else (options.step_size, options.step_size)
+    first = sparse_start(cov, k, options)
+    thresholds = thresholds_of(options.sparsity, cov.diagonal(), M)
+    return AppGrad(k, eta, M, 0.0, options.tol, thresholds, first)
+
+
+SOLVER = AppGradSolver()

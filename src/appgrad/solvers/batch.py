@@ -1,14 +1,15 @@
-"""Set-up of the batch solvers: covariances, preconditioner, step, budgets."""
+"""What solvers on all rows share: covariances, preconditioner, budgets, and how a run ends."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.linalg import whitening
 from ..covariance.moments import moments, second_moments
-from ..covariance.operators import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
+from ..covariance.operators import Covariance, DenseCovariance, units, working_dtype
 from ..covariance.preconditioners import (
     DIRECTIONS,
     WARM_UP_ROWS,
@@ -17,7 +18,6 @@ from ..covariance.preconditioners import (
     exact,
     jacobi,
     kernelised,
-    largest,
     level,
     low_rank,
     warm_up_rows,
@@ -26,114 +26,154 @@ from ..data.arrays import gathered
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.memory import budget
-from .als import ALS
-from .appgrad import AppGrad
 from .canonical import attainable, canonical, directions, require_directions, solution
-from .lobpcg import LOBPCG
-from .problem import Limits, Operator, Problem, Report, Solution, Solver
-from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
+from .costs import matrices_needed, require_memory
+from .problem import Algorithm, Limits, Operator, Problem, Report, Solution
+from .setup import preconditioner_kind, width_of
+from .shortfall import out_of_budget
+from .solver import Options, Outcome, Run
 
-# Unless asked otherwise.
+# Default number of iterations.
 ITERATIONS = 1000
-# Below so many passes, the one that measures anew in double precision what was found in single would cost
-# more than single precision saves.
-SHORT = 10
 # Squares of correlations below this are lost to underflow.
 TINY = 1e-50
-# Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
-# plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
-MOMENTUM, STEP = 0.95, 1.5
 
 
-def uses_matrices(views: Views, options: Options) -> bool:
-    """Whether a run gathers p x p matrices: because it is asked to, or for ALS where they are small."""
-    p = views.n_features_x + views.n_features_y
-    # The matrices, their factors and work space are some eight of them.
-    small = 8 * 8 * p**2 <= budget()
-    return options.dense or (options.solver == "als" and small)
+class Ready(NamedTuple):
+    """What an algorithm on all rows is built from.
 
+    `norm` is that of residuals: without a preconditioner of `kind`, they would have the units of the data.
+    """
 
-def batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
-    """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
-    k, center, scale, ridge = problem
-    limits = options.limits
-    if limits.iterations is None:
-        limits = limits._replace(iterations=ITERATIONS)
-    matrices = uses_matrices(views, options) and kernel_ridges(ridge) is None
-    kind = preconditioner_kind(options.preconditioner, views)
-    _require_passes(views, options, kind, matrices)
+    views: CountedViews
+    problem: Problem
+    options: Options
     cov: Operator
-    if matrices:
-        second = second_moments(views, center)
-        cov = DenseCovariance(
-            second, units(second.moments(views.n_features_x), views.dtype, scale=scale, ridge=ridge)
-        )
+    kind: str | None
+    preconditioner: Preconditioner
+    norm: Preconditioner
+    limits: Limits
+    matrices: bool
+    rng: np.random.Generator
+
+
+class BatchSolver:
+    """A solver on all rows, or on p x p matrices gathered from them. Each has an algorithm of its own."""
+
+    name: ClassVar[str]
+    records: ClassVar[dict[str, Any]] = {}
+    # Passes to the first result: moments, the start and its products.
+    first_passes: ClassVar[int] = 3
+    # True if thin products end in double precision whatever the data are.
+    double: ClassVar[bool] = False
+    # True if residuals of the result are measured in the norm of the run.
+    own_norm: ClassVar[bool] = False
+
+    def algorithm(self, ready: Ready) -> tuple[Algorithm, Limits]:
+        """The algorithm, and the budgets it is to be run with."""
+        raise NotImplementedError
+
+    def uses_matrices(self, views: Views, options: Options) -> bool:
+        """True if a run gathers p x p matrices."""
+        return options.dense
+
+    def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
+        """Which preconditioner is taken."""
+        return preconditioner_kind(options.preconditioner, views)
+
+    def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
+        """Passes that moments, preconditioner, step and first iterate take where rows are not gathered."""
+        return self.first_passes + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
+
+    def refuses(self, options: Options) -> str | None:
+        """Nothing: any parameters will do."""
+        return None
+
+    def require(self, views: Views, problem: Problem, options: Options) -> None:
+        """Raise where p x p matrices are asked for and do not fit into this machine."""
+        if self.uses_matrices(views, options) and not problem.on_gram:
+            need, advice = matrices_needed(views), "leave covariance at 'auto'"
+            require_memory(views, need, "covariance='dense'", advice)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of a run that ended on a budget."""
+        return out_of_budget(outcome)
+
+    def prepare(
+        self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+    ) -> Run:
+        """A run on all rows."""
+        k, limits = problem.n_components, options.limits
+        if limits.iterations is None:
+            limits = limits._replace(iterations=ITERATIONS)
+        matrices = self.uses_matrices(views, options) and not problem.on_gram
+        kind = self.kind(views, options, matrices)
+        self._require_passes(views, options, 1 if matrices else self.least_passes(views, options, kind))
+        cov = self._covariance(views, problem, matrices)
+        self._require_correlations(cov)
+        width = width_of(options, k, views, views.n_samples + (not problem.center))
+        M = preconditioner(views, cov, kind, rng)
+        norm = jacobi(cov) if kind is None else M
+        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
+        algorithm, limits = self.algorithm(ready)
+        finish = partial(finished, cov, k, norm, self.own_norm)
+        return Run(algorithm, repeat(cov), width, finish, limits, views)
+
+    def _covariance(self, views: Views, problem: Problem, matrices: bool) -> Operator:
+        if matrices:
+            second = second_moments(views, problem.center)
+            m = second.moments(views.n_features_x)
+            return DenseCovariance(second, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))
+        m = moments(views, problem.center)
+        u = units(m, views.dtype, scale=problem.scale, ridge=problem.ridge)
+        return Covariance(views, m, u, np.float64 if self.double else working_dtype(m, views.dtype))
+
+    def _require_passes(self, views: Views, options: Options, least: float) -> None:
+        """Raise where the passes allowed do not suffice for a first result."""
+        allowed = options.limits.passes
+        if allowed is not None and allowed < least:
+            raise ValueError(
+                f"max_passes={allowed:g} is too few for solver={self.name!r}, which needs "
+                f"{int(np.ceil(least))} for its first result: allow more, or use solver='stochastic'"
+            )
+
+    def _require_correlations(self, cov: Operator) -> None:
+        """Raise where the ridge leaves correlations whose squares vanish."""
+        if 0 < attainable(cov) < TINY:
+            raise ValueError(
+                f"the ridge is so far above the variances that correlations are at most "
+                f"{attainable(cov):.0e}, which solver={self.name!r} cannot find: use a smaller ridge, or "
+                "solver='exact'"
+            )
+
+
+def finished(
+    cov: Operator, k: int, norm: Preconditioner, own_norm: bool, report: Report, stopped: str | None
+) -> Solution:
+    """The solution at the best state of a run."""
+    A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
+    # Once: with Gram matrices, it is a pass.
+    ridged = cov.ridged(A, B)
+    if report.products is None or _hides_variances(cov):
+        plain = cov.products(A, B, ridge=False)
     else:
-        m = moments(views, center)
-        u = units(m, views.dtype, scale=scale, ridge=ridge)
-        # LOBPCG ends in double precision, whatever it begins in.
-        cov = Covariance(
-            views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(m, views.dtype)
-        )
-    if 0 < attainable(cov) < TINY:
-        raise ValueError(
-            f"the ridge is so far above the variances that correlations are at most {attainable(cov):.0e}, "
-            f"which solver={options.solver!r} cannot find: use a smaller ridge, or solver='exact'"
-        )
-    width = width_of(options, k, views, views.n_samples + (not center))
-    M = _preconditioner(options, kind, views, cov, rng)
-    # Without a preconditioner, residuals would have the units of the data.
-    norm = jacobi(cov) if kind is None else M
-    solver: Solver
-    if options.solver == "als":
-        factors = None
-        if isinstance(cov, DenseCovariance):
-            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
-        solver = ALS(k, M, factors, tol=options.tol, norm=norm)
-    elif options.solver == "lobpcg":
-        # Without a preconditioner, numbers are as large as the data make them.
-        single = not matrices and kind is not None and _suffices_single(views, cov)
-        if limits.passes is not None and limits.passes < SHORT:
-            single = False
-        elif single and limits.passes is not None:
-            # What ends in single precision is measured in double precision.
-            limits = limits._replace(passes=limits.passes - 1)
-        solver = LOBPCG(k, M, options.tol, single, norm if kind is None else None)
-    else:
-        auto = options.step_size is None
-        eta = step_sizes(options, lambda: largest(cov, M, rng, _spare_passes(limits)), kind is not None)
-        if auto:
-            eta = STEP * eta[0], STEP * eta[1]
-        solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
-
-    def finish(report: Report, stopped: str | None) -> Solution:
-        A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
-        # Once: with Gram matrices, it is a pass.
-        ridged = cov.ridged(A, B)
-        if report.products is None or _hides_variances(cov):
-            plain = cov.products(A, B, ridge=False)
-        else:
-            xx, xy, yx, yy = report.products
-            plain = xx - ridged[0], xy, yx, yy - ridged[1]
-        if min(directions(cov, A, B, plain)) < k:
-            # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
-            extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
-            A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
-            A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
-            plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
-            # The ridge hides what the data lack.
-            require_directions(k, *directions(cov, A, B, plain))
-        elif report.correlations is not None:
-            return solution(cov, report.correlations, A, B, plain, ridged=ridged, norm=norm)
-        return canonical(cov, A, B, k, plain, ridged, norm if options.solver == "lobpcg" else None)
-
-    return Setup(solver, repeat(cov), width, finish, limits)
+        xx, xy, yx, yy = report.products
+        plain = xx - ridged[0], xy, yx, yy - ridged[1]
+    if min(directions(cov, A, B, plain)) < k:
+        # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
+        extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
+        A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
+        A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
+        plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
+        # The ridge hides what the data lack.
+        require_directions(k, *directions(cov, A, B, plain))
+    elif report.correlations is not None:
+        return solution(cov, report.correlations, A, B, plain, ridged=ridged, norm=norm)
+    return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None)
 
 
-def _preconditioner(
-    options: Options, kind: str | None, views: Views, cov: Operator, rng: np.random.Generator
-) -> Preconditioner:
-    """The preconditioner of a batch solver: where matrices are at hand, LOBPCG takes their inverse."""
+def preconditioner(views: Views, cov: Operator, kind: str | None, rng: np.random.Generator) -> Preconditioner:
+    """The preconditioner of this kind; "exact" is for matrices."""
     if kind is None:
         return Preconditioner()
     if cov.units.kernel is not None:
@@ -143,10 +183,9 @@ def _preconditioner(
         if kind == "jacobi":
             return flat
         return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=WEAKEST), cov)
-    if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
+    if kind == "exact" and isinstance(cov, DenseCovariance):
         return exact(cov)
-    # ALS with matrices solves by their factors.
-    if kind == "jacobi" or (isinstance(cov, DenseCovariance) and options.solver == "als"):
+    if kind == "jacobi":
         return jacobi(cov)
     sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng, warm_up_rows(views))
     return low_rank(sample, jacobi(cov), rng)
@@ -163,45 +202,9 @@ def _sample(views: Views, cov: Operator, rng: np.random.Generator, size: int) ->
 
 
 def _hides_variances(cov: Operator) -> bool:
-    """Whether the ridge is so large that variances are lost when it is taken off products."""
+    """True if the ridge is so large that variances are lost when it is taken off products."""
     m, u = cov.moments, cov.units
     sides = (m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)
     return any(
         bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
     )
-
-
-def _suffices_single(views: Views, cov: Operator) -> bool:
-    """Whether LOBPCG begins in single precision: with sparse rows, which that makes half as much work of.
-
-    Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
-    rounding of the means would be seen.
-    """
-    useful = not is_full(views) or views.dtype == np.float32
-    if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:
-        return False
-    m = cov.moments
-    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
-    return bool(np.all(np.abs(means) <= np.sqrt(1e3 * variances), where=variances > 0) and np.any(variances))
-
-
-def _require_passes(views: Views, options: Options, kind: str | None, matrices: bool) -> None:
-    """Raise where the passes allowed do not suffice for moments, preconditioner, step and first iterate."""
-    limits = options.limits
-    least: float = 1
-    if not matrices:
-        # Moments, the start and its products; LOBPCG measures what it starts from.
-        least = 2 if options.solver == "lobpcg" else 3
-        least += warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0
-        if options.solver == "appgrad" and (kind is not None or options.step_size is None):
-            least += _spare_passes(limits)
-    if limits.passes is not None and limits.passes < least:
-        raise ValueError(
-            f"max_passes={limits.passes:g} is too few for solver={options.solver!r}, which needs "
-            f"{int(np.ceil(least))} for its first result: allow more, or use solver='stochastic'"
-        )
-
-
-def _spare_passes(limits: Limits) -> int:
-    """Passes for the length of the step: three, or fewer where passes are scarce."""
-    return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
-from ..covariance.moments import SecondMoments, moments, second_moments
+from ..covariance.moments import DENSE_ABOVE, SecondMoments, moments, second_moments
 from ..covariance.operators import Covariance, DenseCovariance, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
+from ..machine.memory import budget
 from .canonical import require_rank, solution
+from .costs import Cost, Rates, gram_memory, matrices_needed
+from .direct import DirectBase
+from .gram import by_grams
 from .problem import Problem, Solution
 
 
@@ -75,3 +79,52 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
     keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
     condition = condition_of(E + len(K) * c, keep, ridged=c > 0, null=int(center))
     return Factor(U[:, keep], np.sqrt(E[keep]), c), condition
+
+
+def exact_cost(views: Views, rates: Rates) -> Cost:
+    """What gathering covariances, or row Gram matrices, and solving with them is expected to take."""
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    memory, entries, p = _memory(views), views.entries, p1 + p2
+    if max(p1, p2) > n:
+        # Moments, both n x n matrices (all rows, and again for each budget full of them), combinations of
+        # rows, and their products.
+        passes = 4 + np.ceil(8 * n * entries / max(budget(), 1))
+        seconds = n * n * entries * rates.square * 2 + 20 * n**3 * rates.factor
+        return Cost("exact", passes, seconds, memory)
+    squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
+    return Cost("exact", 1.0, n * squares * rates.square + p**3 * rates.factor, memory)
+
+
+def _memory(views: Views) -> int:
+    if max(views.n_features_x, views.n_features_y) > views.n_samples:
+        return gram_memory(views)
+    return matrices_needed(views)
+
+
+class ExactSolver(DirectBase):
+    """Covariances gathered in one pass, row Gram matrices where columns are more, or those of kernels."""
+
+    name = "exact"
+    successor = "qr"
+
+    def solve(self, views: Views, problem: Problem) -> Solution:
+        """The solution from covariances or Gram matrices."""
+        return by_grams(views, problem) if problem.on_gram else exact(views, problem)
+
+    def memory(self, views: Views, problem: Problem) -> int:
+        """Bytes of the dense matrices held at a time, beyond the data."""
+        return gram_memory(views) if problem.on_gram else _memory(views)
+
+    def matrices(self, views: Views, problem: Problem) -> str:
+        """What these matrices are, in words."""
+        n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+        if problem.on_gram:
+            return f"the {n} x {n} Gram matrices"
+        return f"the {n} x {n} side" if max(p1, p2) > n else f"the covariances of {p1} + {p2} columns"
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """One pass, or a few for row Gram matrices."""
+        return exact_cost(views, rates)
+
+
+SOLVER = ExactSolver()

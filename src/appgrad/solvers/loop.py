@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import Limits, Progress, Report, Saved, Solution, Solver
+from .problem import Algorithm, Limits, Progress, Report, Saved, Solution
 
 # States whose captured correlations differ by less than this share capture the same.
 ROUNDING = 1e-10
@@ -19,7 +19,7 @@ FEIGNED = 100
 
 
 def iterate(
-    solver: Solver,
+    solver: Algorithm,
     covs: Iterator[Any],
     k: int,
     rng: np.random.Generator,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..covariance.operators import Covariance, DenseCovariance, Ridge
+from ..covariance.operators import Covariance, DenseCovariance, Ridge, kernel_ridges
 from ..machine.arrays import Array
 
 Operator = Covariance | DenseCovariance
@@ -21,6 +21,11 @@ class Problem(NamedTuple):
     center: bool = True
     scale: bool = False
     ridge: Ridge | tuple[Ridge, Ridge] = "auto"
+
+    @property
+    def on_gram(self) -> bool:
+        """True if the views are Gram matrices of kernels, whose ridge is made of them."""
+        return kernel_ridges(self.ridge) is not None
 
 
 class Solution(NamedTuple):
@@ -78,7 +83,7 @@ class Report(NamedTuple):
     judged: Array | None = None
 
 
-class Solver(Protocol):
+class Algorithm(Protocol):
     """Hyper-parameters and one step; no loop, no printing."""
 
     def init(self, cov: Any, k: int, rng: np.random.Generator) -> tuple[Any, Report]:

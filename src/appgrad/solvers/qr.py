@@ -10,6 +10,9 @@ from ..covariance.operators import Covariance, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
+from .costs import MATRICES, Cost, Rates, gram_memory
+from .direct import DirectBase
+from .gram import by_grams
 from .problem import Problem, Solution
 
 
@@ -59,3 +62,34 @@ def _mean_squares(R: Array, n: int) -> Array:
     largest = np.abs(R).max(axis=0)
     safe = np.where(largest > 0, largest, 1.0)
     return np.asarray(np.sum((R / safe) ** 2, axis=0) / n * safe * safe)
+
+
+class QRSolver(DirectBase):
+    """The triangular factor of the data; for kernels, eigenvectors of Gram matrices, which square nothing."""
+
+    name = "qr"
+
+    def solve(self, views: Views, problem: Problem) -> Solution:
+        """The solution from the triangular factor."""
+        return by_grams(views, problem) if problem.on_gram else qr(views, problem)
+
+    def memory(self, views: Views, problem: Problem) -> int:
+        """Bytes of the factor, a merge of two, and the orthogonal factors of both sides."""
+        if problem.on_gram:
+            return gram_memory(views)
+        p = views.n_features_x + views.n_features_y
+        return 8 * MATRICES * min(views.n_samples, p) * p
+
+    def matrices(self, views: Views, problem: Problem) -> str:
+        """What these matrices are, in words."""
+        return "the triangular factor"
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """Rows are read once for the factor and once for residuals."""
+        n, p = views.n_samples, views.n_features_x + views.n_features_y
+        least = min(n, p)
+        seconds = 5 * n * p * least * rates.square + 20 * least**2 * p * rates.factor
+        return Cost(self.name, 2.0, seconds, self.memory(views, Problem(k)))
+
+
+SOLVER = QRSolver()

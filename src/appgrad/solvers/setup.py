@@ -1,55 +1,14 @@
-"""How an iterative solver is to be run: its options, and what follows from them for any of them."""
+"""What follows from the options of an iterative solver: preconditioner, columns carried, step sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
 from ..data.views import Views
-from ..machine.arrays import Array
-from .problem import Limits, Report, Solution, Solver
-from .sparse.thresholds import Sparsity
-
-ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg", "pursuit")
-# The paper oversamples by 5 (section 4.1). On minibatches, twice the components capture more of the best ones
-# (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).
-OVERSAMPLING = 5
-
-
-class Options(NamedTuple):
-    """How a problem is to be solved: the parameters of iterative solvers.
-
-    `first` are weights of sparse components to start from, those of another fit times its correlations.
-    """
-
-    solver: str
-    tol: float = 1e-4
-    limits: Limits = Limits()
-    oversampling: int | None = None
-    preconditioner: str | None = "auto"
-    step_size: float | None = None
-    batch_size: int = 200
-    normaliser: int | str = "auto"
-    dense: bool = False
-    forget: float | None = None
-    sparsity: Sparsity | None = None
-    first: tuple[Array, Array] | None = None
-
-
-class Setup(NamedTuple):
-    """What `iterate` needs: a solver, what its steps work on, the columns it carries, and how it ends.
-
-    There are so many `steps` where their number is known beforehand.
-    """
-
-    solver: Solver
-    covs: Iterator[Any]
-    width: int
-    finish: Callable[[Report, str | None], Solution]
-    limits: Limits
-    steps: int | None = None
+from .costs import OVERSAMPLING, is_full
+from .solver import Options
 
 
 def preconditioner_kind(asked: str | None, views: Views) -> str | None:
@@ -60,11 +19,6 @@ def preconditioner_kind(asked: str | None, views: Views) -> str | None:
     if asked != "auto":
         return asked
     return "lowrank" if is_full(views) else "jacobi"
-
-
-def is_full(views: Views) -> bool:
-    """Whether most entries of a row are stored: dense data, or sparse data that should not be."""
-    return views.entries >= 0.5 * (views.n_features_x + views.n_features_y)
 
 
 def width_of(options: Options, k: int, views: Views, rows: int, sampled: bool = False) -> int:

@@ -1,7 +1,8 @@
-"""Set-up of sparse CCA on all rows: covariances, threshold, start, and what is made of the result."""
+"""What sparse CCA on all rows is set up from: covariances, start, and what is made of the result."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat
 
 import numpy as np
@@ -14,39 +15,51 @@ from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.arrays import Array
 from ...machine.memory import budget
-from ..appgrad import AppGrad
 from ..canonical import canonical, directions, solution
-from ..problem import Operator, Problem, Products, Report, Solution, Solver
-from ..setup import Options, Setup
+from ..problem import Algorithm, Operator, Problem, Products, Report, Solution
+from ..solver import Options, Run
 from .columns import Columns
-from .pursuit import Pursuit
 from .regressions import NothingLeftError, require_left
 from .starts import FEW, first_pairs, start_passes, start_sizes
-from .thresholds import Sparsity, limited, row_sizes, thresholds_of
+from .thresholds import Sparsity, limited, row_sizes
 
-# Unless asked otherwise.
+# Default number of iterations.
 ITERATIONS = 1000
 
 
-def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
-    """AppGrad with thresholds on all rows, on all columns or on those in play."""
-    cov = sparse_covariance(views, problem)
-    assert options.sparsity is not None
-    _require_passes(cov, problem.n_components, options)
-    solver: Solver
-    if options.solver == "pursuit":
-        solver = _pursuit(cov, problem.n_components, options, rng)
-    else:
-        solver = _appgrad(cov, problem.n_components, options, rng)
-    limits = options.limits
+def sparse_run(
+    views: CountedViews, problem: Problem, options: Options, build: Callable[[Operator, int], Algorithm]
+) -> Run:
+    """A run of an algorithm with thresholds on all rows; `build` makes it of covariances and components."""
+    cov, k, sparsity = sparse_covariance(views, problem), problem.n_components, options.sparsity
+    assert sparsity is not None
+    _require_passes(cov, k, options)
+    algorithm, limits = build(cov, k), options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
 
     def finish(report: Report, stopped: str | None) -> Solution:
-        assert options.sparsity is not None
-        return finished(cov, report, problem.n_components, options.sparsity)
+        return finished(cov, report, k, sparsity)
 
-    return Setup(solver, repeat(cov), problem.n_components, finish, limits)
+    return Run(algorithm, repeat(cov), k, finish, limits, views)
+
+
+def refused_by_steps(options: Options) -> str | None:
+    """What steps on all columns cannot do; None where they can."""
+    sparsity = options.sparsity
+    if sparsity is None:
+        return None
+    if sparsity.by_component:
+        return (
+            f"support='component' is for solver='pursuit', got {options.solver!r}: use 'auto', or "
+            "support='shared'"
+        )
+    if sparsity.penalty == "l0" and sparsity.alpha and any(sparsity.alpha):
+        return (
+            f"penalty='l0' with alpha is for solver='pursuit', got {options.solver!r}, whose steps are "
+            "too short for columns to come in: use n_nonzero, or penalty='l1'"
+        )
+    return None
 
 
 def sparse_covariance(views: Views, problem: Problem) -> Operator:
@@ -61,15 +74,7 @@ def sparse_covariance(views: Views, problem: Problem) -> Operator:
     return Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), np.float64)
 
 
-def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
-    """The solver on columns in play: as many as leave their matrices a part of the memory budget."""
-    assert options.sparsity is not None
-    most, p = int(np.sqrt(budget() / 128)), max(len(cov.units.scale_x), len(cov.units.scale_y))
-    step = _steps(cov, rng) if p > most else (1.0, 1.0)
-    return Pursuit(k, options.sparsity, options.tol, most, step, _first(cov, options))
-
-
-def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
+def warm_start(cov: Operator, options: Options) -> tuple[Array, Array] | None:
     """Weights to start from in units of the columns."""
     if options.first is None:
         return None
@@ -79,6 +84,14 @@ def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
         unit = d * scale[:, None]
         found.append(np.where(unit > 0, A / np.where(unit > 0, unit, 1.0), 0.0))
     return found[0], found[1]
+
+
+def sparse_start(cov: Operator, k: int, options: Options) -> tuple[Array, Array]:
+    """Weights to start from in working units: those of another fit, or what stands out in the columns."""
+    assert options.sparsity is not None
+    field, first = Columns(cov), warm_start(cov, options)
+    A, B = first_pairs(field, k, start_sizes(cov, options.sparsity)) if first is None else first
+    return field.dx * A, field.dy * B
 
 
 def largest_alpha(cov: Operator, k: int) -> float:
@@ -135,17 +148,6 @@ def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
     return solution(cov, rho, A, B, products)
 
 
-def _appgrad(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
-    """The paper's step and a threshold, on all columns in every iteration."""
-    assert options.sparsity is not None
-    M = jacobi(cov)
-    eta = _steps(cov, rng) if options.step_size is None else (options.step_size, options.step_size)
-    field, first = Columns(cov), _first(cov, options)
-    A, B = first_pairs(field, k, start_sizes(cov, options.sparsity)) if first is None else first
-    thresholds = thresholds_of(options.sparsity, cov.diagonal(), M)
-    return AppGrad(k, eta, M, 0.0, options.tol, thresholds, (field.dx * A, field.dy * B))
-
-
 def _require_passes(cov: Operator, k: int, options: Options) -> None:
     """Raise where the passes allowed do not suffice for moments, start, first iteration and its result."""
     allowed = options.limits.passes
@@ -158,7 +160,7 @@ def _require_passes(cov: Operator, k: int, options: Options) -> None:
         )
 
 
-def _steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:
+def unit_steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:
     """One over the largest eigenvalues in units of the columns."""
     x, y = largest(cov, jacobi(cov), rng)
     return 1 / x if x > 0 else 1.0, 1 / y if y > 0 else 1.0

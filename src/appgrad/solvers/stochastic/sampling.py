@@ -1,14 +1,11 @@
-"""Set-up of stochastic AppGrad: minibatches, preconditioner, step, and what is said of rows not all read."""
+"""What the first rows of a run or a stream suggest: preconditioner and step; what the last ones say of it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import numpy as np
 
-from ...covariance.moments import Moments, moments
-from ...covariance.operators import Covariance, Ridge, working_dtype
+from ...covariance.moments import Moments
+from ...covariance.operators import Covariance, Ridge
 from ...covariance.preconditioners import (
     Preconditioner,
     damped,
@@ -16,60 +13,21 @@ from ...covariance.preconditioners import (
     low_rank,
     shielded,
     trace,
-    warm_up_rows,
 )
-from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
-from ..effort import small_flops
-from ..problem import Limits, Problem, Report, Solution
-from ..setup import Options, Setup, preconditioner_kind, step_sizes, width_of
+from ..problem import Problem, Report, Solution
+from ..setup import preconditioner_kind, step_sizes, width_of
+from ..solver import Options
 from ..sparse.columns import Columns
-from ..sparse.regressions import require_left
 from ..sparse.starts import first_pairs, start_sizes
-from ..sparse.thresholds import limited
 from .algorithm import Stochastic
-from .minibatches import Buffer, Minibatch, Minibatches
+from .minibatches import Buffer
 from .pairs import held_out, leading
 
-# Unless asked otherwise: passes, and steps at least.
-PASSES, STEPS = 5, 300
 # Variances below this have no inverse.
 TINY = 1e-300
-
-
-def stochastic(
-    views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
-) -> Setup:
-    """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
-    n, k, size, limits = views.n_samples, problem.n_components, options.batch_size, options.limits
-    width, rows = _normaliser(views, options, k)
-    passes, steps = _schedule(limits, views, size, width, rows)
-    portion = min(max(size, rows or 0, warm_up_rows(views)), n)
-    buffer = buffer_for(problem, size, rows, portion)
-    batches = Minibatches(views, buffer, steps, rng, passes)
-    solver = solver_for(buffer, problem, options, rng)
-
-    def finish(report: Report, stopped: str | None) -> Solution:
-        at_hand = buffer.at_hand()
-        if options.sparsity is not None:
-            A, B = limited(report.A, report.B, at_hand.diagonal(), options.sparsity)
-            require_left(A, B, k, options.sparsity)
-            report = report._replace(A=A, B=B)
-        if batches.complete and at_hand.n == n:
-            return canonical(at_hand, report.A, report.B, k)
-        wanted = 1 if batches.complete else 2
-        allowed = limits.passes is None or views.passes + wanted <= limits.passes
-        if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
-            return estimated(buffer, report, k)
-        m = buffer.moments if batches.complete else moments(views, problem.center)
-        cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
-        return canonical(cov, report.A, report.B, k)
-
-    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
-    paced, left = _paced(batches, start, limits), limits._replace(passes=None)
-    return Setup(solver, paced, width, finish, left, steps)
 
 
 def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> Buffer:
@@ -126,29 +84,6 @@ def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
     return found if rho is None else found._replace(correlations=rho)
 
 
-def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
-    """Minibatches whose share of the run is that of the time, where this is shorter than the rows."""
-    for batch in batches:
-        if limits.seconds is not None:
-            spent = (time.perf_counter() - start) / limits.seconds
-            batch = batch._replace(share=min(1.0, max(batch.share, spent)))
-        yield batch
-
-
-def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
-    """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
-    n, size = views.n_samples, options.batch_size
-    if size > n:
-        raise ValueError(
-            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
-        )
-    if options.dense:
-        raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
-    width = normalised_width(options, k, views, n)
-    rows = normaliser_rows(options, width)
-    return width, rows if rows is None else min(n, rows)
-
-
 def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
     """Columns of the bases: no more than the rows of a normaliser, at most n, can tell apart."""
     size, asked = options.batch_size, options.normaliser
@@ -168,28 +103,6 @@ def normaliser_rows(options: Options, width: int) -> int | None:
     if options.normaliser == "batch":
         return None
     return options.normaliser if isinstance(options.normaliser, int) else 10 * width
-
-
-def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
-    """Passes and steps of minibatches: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
-    n = views.n_samples
-    steps = []
-    passes = max(PASSES, STEPS * size / n)
-    if limits.passes is not None:
-        # None is needed where all rows stay in memory.
-        last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0
-        passes = limits.passes - last
-    if limits.passes is not None or limits.iterations is None:
-        steps.append(int(passes * n / size + 1e-9))
-    if limits.iterations is not None:
-        steps.append(limits.iterations)
-    if limits.flops is not None:
-        p = views.n_features_x + views.n_features_y
-        one = 2 * width * views.entries * (2 * size + (rows or size)) + small_flops(p, width)
-        # Three trials for a quarter of the run are half as much again.
-        steps.append(int(limits.flops / one / 1.5))
-    found = max(1, min(steps))
-    return min(passes, found * size / n) if found < steps[0] else passes, found
 
 
 def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..covariance.linalg import column_dots, whitening
-from ..covariance.preconditioners import Preconditioner
-from ..machine.arrays import Array
-from ..machine.threads import blas_limit, over_rows
-from .canonical import relative, require_directions
-from .effort import require_comparable, small_flops
-from .problem import Operator, Products, Report
+from ...covariance.linalg import column_dots, whitening
+from ...covariance.preconditioners import Preconditioner
+from ...machine.arrays import Array
+from ...machine.threads import blas_limit, over_rows
+from ..canonical import relative, require_directions
+from ..effort import require_comparable, small_flops
+from ..problem import Operator, Products, Report
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.

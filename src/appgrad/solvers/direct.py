@@ -1,0 +1,36 @@
+"""What direct solvers share: they have no state, and need their matrices in memory."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..data.views import Views
+from .costs import require_memory
+from .problem import Problem
+from .solver import Options, Outcome
+
+
+class DirectBase:
+    """A solver that needs one step."""
+
+    name: ClassVar[str]
+    records: ClassVar[dict[str, Any]] = {}
+    successor: ClassVar[str | None] = None
+
+    def memory(self, views: Views, problem: Problem) -> int:
+        """Bytes of the dense matrices held at a time, beyond the data."""
+        raise NotImplementedError
+
+    def refuses(self, options: Options) -> str | None:
+        """Nothing: the parameters of iterative solvers are not looked at."""
+        return None
+
+    def require(self, views: Views, problem: Problem, options: Options) -> None:
+        """Raise where its matrices cannot fit into this machine."""
+        other = "an approximation" if problem.on_gram else "'auto'"
+        need, advice = self.memory(views, problem), f"use solver='lobpcg', or {other}"
+        require_memory(views, need, f"solver={self.name!r}", advice)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """Nothing: a direct solver arrives."""
+        return []

@@ -1,0 +1,1 @@
+"""Two-sided block LOBPCG: the iteration, and how it is set up."""

@@ -1,0 +1,111 @@
+"""How LOBPCG is set up: precision, preconditioner, cost, and what it says where it falls short."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...covariance.operators import working_dtype
+from ...data.views import Views
+from ..batch import BatchSolver, Ready
+from ..costs import Cost, Rates, is_full, thin, thin_memory
+from ..problem import Limits, Operator
+from ..shortfall import is_dependent, out_of_budget
+from ..solver import Options, Outcome
+from .iteration import LOBPCG, Grams, State, Vectors
+
+# Below so many passes, the one that measures anew in double precision what was found in single would cost
+# more than single precision saves.
+SHORT = 10
+# Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22; words 44,
+# URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (benchmarks/fast.py, growth.py), and
+# with a ridge fewer; 99 % of the correlation is captured after 3 to 25.
+EXPECTED = {True: 40, False: 120}
+# Doubles for each feature and column carried, at the peak (benchmarks/memory.py and fast.py: 24 to 27).
+DOUBLES = 27
+
+
+class LOBPCGSolver(BatchSolver):
+    """LOBPCG on all rows; it begins in single precision where that suffices, and ends in double."""
+
+    name = "lobpcg"
+    records: ClassVar[dict[str, Any]] = {
+        "lobpcg-grams/1": Grams,
+        "lobpcg-state/1": State,
+        "lobpcg-vectors/1": Vectors,
+    }
+    # It measures what it starts from.
+    first_passes = 2
+    double = True
+    own_norm = True
+
+    def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
+        """The inverse itself where matrices are at hand."""
+        if matrices and options.preconditioner == "auto":
+            return "exact"
+        return super().kind(views, options, matrices)
+
+    def algorithm(self, ready: Ready) -> tuple[LOBPCG, Limits]:
+        """In single precision first, unless passes are too few for the last one to be worth it."""
+        limits = ready.limits
+        # Without a preconditioner, numbers are as large as the data make them.
+        single = not ready.matrices and ready.kind is not None and suffices_single(ready.views, ready.cov)
+        if limits.passes is not None and limits.passes < SHORT:
+            single = False
+        elif single and limits.passes is not None:
+            # What ends in single precision is measured in double precision.
+            limits = limits._replace(passes=limits.passes - 1)
+        norm = ready.norm if ready.kind is None else None
+        k, tol = ready.problem.n_components, ready.options.tol
+        return LOBPCG(k, ready.preconditioner, tol, single, norm), limits
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """One pass an iteration."""
+        part, passes = thin(views, k, rates), 1.0 + EXPECTED[is_full(views)]
+        memory = thin_memory(views, part.width, DOUBLES)
+        return Cost(self.name, passes, passes * (part.one + part.algebra), memory)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of residuals that may not tell, of a run that stalls, or that ended on a budget."""
+        options, progress, worst = outcome.options, outcome.progress, outcome.worst
+        dependent = is_dependent(outcome.solution)
+        unsure = bool(np.any(np.isnan(outcome.solution.error_bounds)))
+        found = []
+        if unsure and progress.stopped == "converged" and dependent:
+            found.append(
+                "lobpcg: the components are differences of columns that nearly depend on each other. "
+                "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
+                "ridge"
+            )
+        if progress.stopped == "stalled":
+            advice = "use a larger ridge, or solver='exact'"
+            if dependent:
+                advice = "some columns are nearly dependent: use a ridge"
+            elif options.preconditioner is None:
+                advice = "use a preconditioner"
+            elif worst < 100 * options.tol:
+                advice = "use a larger tol"
+            found.append(
+                f"{self.name} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
+                f"do not fall to tol={options.tol:g}. Total correlation captured: {outcome.captured:.4f}; "
+                f"{advice}"
+            )
+        return found + out_of_budget(outcome, by_residual=True)
+
+
+def suffices_single(views: Views, cov: Operator) -> bool:
+    """True if the first iterations may run in single precision: float32 halves the work on sparse rows.
+
+    Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
+    rounding of the means would be seen.
+    """
+    useful = not is_full(views) or views.dtype == np.float32
+    if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:
+        return False
+    m = cov.moments
+    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
+    return bool(np.all(np.abs(means) <= np.sqrt(1e3 * variances), where=variances > 0) and np.any(variances))
+
+
+SOLVER = LOBPCGSolver()

@@ -1,0 +1,59 @@
+"""How sparse CCA on the columns in play is set up."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...data.derived import CountedViews
+from ...data.views import Views
+from ...machine.memory import budget
+from ..costs import Cost, Rates
+from ..problem import Operator, Problem
+from ..shortfall import out_of_budget
+from ..solver import Options, Outcome, Run
+from .batch import sparse_run, unit_steps, warm_start
+from .columns import Taken
+from .pursuit import Pursuit, State
+
+
+class PursuitSolver:
+    """Thresholds worked out on the covariances of the columns in play."""
+
+    name = "pursuit"
+    records: ClassVar[dict[str, Any]] = {"pursuit-state/1": State, "pursuit-taken/1": Taken}
+    because = "components are sparse: thresholds are worked out on the columns in play"
+
+    def refuses(self, options: Options) -> str | None:
+        """Nothing: it takes every kind of sparsity."""
+        return None
+
+    def require(self, views: Views, problem: Problem, options: Options) -> None:
+        """Nothing: it works on as many columns as the memory budget allows."""
+
+    def prepare(
+        self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+    ) -> Run:
+        """A run on all rows."""
+        return sparse_run(views, problem, options, partial(_pursuit, options=options, rng=rng))
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """Not known: it depends on how many columns are in play."""
+        raise NotImplementedError("the cost of sparse components is not known beforehand")
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of a run that ended on a budget."""
+        return out_of_budget(outcome)
+
+
+def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
+    """The algorithm on columns in play: as many as leave their matrices a part of the memory budget."""
+    assert options.sparsity is not None
+    most, p = int(np.sqrt(budget() / 128)), max(len(cov.units.scale_x), len(cov.units.scale_y))
+    step = unit_steps(cov, rng) if p > most else (1.0, 1.0)
+    return Pursuit(k, options.sparsity, options.tol, most, step, warm_start(cov, options))
+
+
+SOLVER = PursuitSolver()

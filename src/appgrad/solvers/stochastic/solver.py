@@ -1,0 +1,177 @@
+"""How stochastic AppGrad is set up on rows that are all there: minibatches, budgets, and how a run ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...covariance.moments import moments
+from ...covariance.operators import Covariance, working_dtype
+from ...covariance.preconditioners import warm_up_rows
+from ...data.derived import CountedViews
+from ...data.views import Views
+from ..canonical import canonical
+from ..costs import Cost, Rates, gram_memory, require_memory, thin, thin_memory
+from ..effort import small_flops
+from ..gram import coordinates
+from ..problem import Limits, Problem, Report, Saved, Solution
+from ..shortfall import out_of_budget
+from ..solver import Options, Outcome, Run
+from ..sparse.batch import refused_by_steps
+from ..sparse.regressions import require_left
+from ..sparse.thresholds import limited
+from .algorithm import State, Stochastic, Trial
+from .minibatches import Minibatch, Minibatches
+from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
+
+# Default budget: passes, and steps at least.
+PASSES, STEPS = 5, 300
+# Seconds of a minibatch of hardly any columns.
+MINIBATCH = 5e-3
+# Doubles for each feature and column carried, at the peak.
+DOUBLES = 80
+
+
+class StochasticSolver:
+    """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
+
+    name = "stochastic"
+    records: ClassVar[dict[str, Any]] = {
+        "stochastic-solver/1": Stochastic,
+        "stochastic-state/1": State,
+        "stochastic-trial/1": Trial,
+    }
+
+    def refuses(self, options: Options) -> str | None:
+        """Sparse components of one column after the other, or with hard penalties."""
+        return refused_by_steps(options)
+
+    def require(self, views: Views, problem: Problem, options: Options) -> None:
+        """Raise where factors of Gram matrices, which minibatches need, do not fit into this machine."""
+        if problem.on_gram:
+            advice = "use solver='lobpcg', or an approximation"
+            require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)
+
+    def prepare(
+        self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+    ) -> Run:
+        """A run on minibatches of rows, or of the coordinates of rows in the feature spaces of kernels."""
+        if not problem.on_gram:
+            return _run(views, problem, options, rng, start)
+        there = coordinates(views, problem)
+        run = _run(CountedViews(there.views, parent=views), there.problem, options, rng, start)
+        return run._replace(finish=lambda report, stopped: there.returned(run.finish(report, stopped)))
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """The default passes, and one to measure the result."""
+        n, p = views.n_samples, views.n_features_x + views.n_features_y
+        part = thin(views, k, rates)
+        passes = max(PASSES, STEPS * 200 / n) + 1.0
+        each = 3 * part.one + n / 200 * (MINIBATCH + 2000 * p * part.width * rates.thin)
+        return Cost(self.name, passes, passes * each, thin_memory(views, part.width, DOUBLES))
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """What to say of a run that ended on a budget somebody set; it always runs to its budget."""
+        return out_of_budget(outcome, has_tol=False)
+
+
+def _run(
+    views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+) -> Run:
+    n, size, limits = views.n_samples, options.batch_size, options.limits
+    width, rows = _normaliser(views, options, problem.n_components)
+    passes, steps = _schedule(limits, views, size, width, rows)
+    portion = min(max(size, rows or 0, warm_up_rows(views)), n)
+    buffer = buffer_for(problem, size, rows, portion)
+    batches = Minibatches(views, buffer, steps, rng, passes)
+    algorithm = solver_for(buffer, problem, options, rng)
+    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
+    paced, left = _paced(batches, start, limits), limits._replace(passes=None)
+
+    def finish(report: Report, stopped: str | None) -> Solution:
+        return _finished(batches, views, problem, options, report, stopped)
+
+    def replay(saved: Saved) -> None:
+        # The same minibatches as before: read, and drawn by the same random numbers, but not used again.
+        algorithm.init(next(paced), width, rng)
+        for _ in range(saved.iteration - 1):
+            next(paced, None)
+
+    return Run(algorithm, paced, width, finish, left, views, steps, replay)
+
+
+def _finished(
+    batches: Minibatches,
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    report: Report,
+    stopped: str | None,
+) -> Solution:
+    """The solution at the last state: measured on all rows where a pass is left for it, else estimated."""
+    buffer, k, limits = batches.buffer, problem.n_components, options.limits
+    at_hand = buffer.at_hand()
+    if options.sparsity is not None:
+        A, B = limited(report.A, report.B, at_hand.diagonal(), options.sparsity)
+        require_left(A, B, k, options.sparsity)
+        report = report._replace(A=A, B=B)
+    if batches.complete and at_hand.n == views.n_samples:
+        return canonical(at_hand, report.A, report.B, k)
+    wanted = 1 if batches.complete else 2
+    allowed = limits.passes is None or views.passes + wanted <= limits.passes
+    if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
+        return estimated(buffer, report, k)
+    m = buffer.moments if batches.complete else moments(views, problem.center)
+    cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
+    return canonical(cov, report.A, report.B, k)
+
+
+def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
+    """Minibatches whose share of the run is that of the time, where this is shorter than the rows."""
+    for batch in batches:
+        if limits.seconds is not None:
+            spent = (time.perf_counter() - start) / limits.seconds
+            batch = batch._replace(share=min(1.0, max(batch.share, spent)))
+        yield batch
+
+
+def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
+    """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
+    n, size = views.n_samples, options.batch_size
+    if size > n:
+        raise ValueError(
+            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
+        )
+    if options.dense:
+        raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
+    width = normalised_width(options, k, views, n)
+    rows = normaliser_rows(options, width)
+    return width, rows if rows is None else min(n, rows)
+
+
+def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
+    """Passes and steps of minibatches: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
+    n = views.n_samples
+    steps = []
+    passes = max(PASSES, STEPS * size / n)
+    if limits.passes is not None:
+        # None is needed where all rows stay in memory.
+        last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0
+        passes = limits.passes - last
+    if limits.passes is not None or limits.iterations is None:
+        steps.append(int(passes * n / size + 1e-9))
+    if limits.iterations is not None:
+        steps.append(limits.iterations)
+    if limits.flops is not None:
+        p = views.n_features_x + views.n_features_y
+        one = 2 * width * views.entries * (2 * size + (rows or size)) + small_flops(p, width)
+        # Three trials for a quarter of the run are half as much again.
+        steps.append(int(limits.flops / one / 1.5))
+    found = max(1, min(steps))
+    return min(passes, found * size / n) if found < steps[0] else passes, found
+
+
+SOLVER = StochasticSolver()
