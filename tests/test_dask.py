@@ -297,7 +297,7 @@ ONE_THREAD = """
 import os, numpy as np, dask.array as da
 from distributed import Client, LocalCluster
 from appgrad.data.sources import as_views
-from appgrad.threads import blas_threads
+from appgrad.machine.threads import blas_threads
 x = da.ones((600, 3), chunks=(300, 3))
 with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as c, Client(c):
     views = as_views(x, x)

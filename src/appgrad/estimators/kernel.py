@@ -23,6 +23,7 @@ from ..fitting.saved_state import packed, same_parts, unpacked
 from ..fitting.warnings import flexible, memorised, trivial
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
+from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.solver import Options
 from .base import BaseCCA, Prepared
@@ -196,7 +197,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
 
     def _asked(self) -> tuple[Problem, Options]:
         params = self.get_params(deep=False)
-        problem, options = checked({**params, "scale": False, "covariance": "auto"})
+        problem, options = checked({**params, "scale": False, "covariance": "auto"}, registry.KERNEL)
         asked_kernels(params)
         return problem, options
 

@@ -19,7 +19,6 @@ from .base import Prepared
 from .cca import CCA
 
 SUPPORTS = ("shared", "component")
-SOLVERS = registry.names(registry.SPARSE)
 # Unless asked otherwise: a correlation that is worth a column.
 ALPHA = 0.1
 
@@ -149,7 +148,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
     def _asked(self) -> tuple[Problem, Options]:
         params = self.get_params(deep=False)
         rest = {"oversampling": 0, "preconditioner": "jacobi", "covariance": "auto", "forget": None}
-        problem, options = checked({**params, **rest}, SOLVERS)
+        problem, options = checked({**params, **rest}, registry.SPARSE)
         sparsity = asked_sparsity(params)
         if not isinstance(self.warm_start, bool | np.bool_):
             raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,12 +14,13 @@ from ..solvers import registry
 from ..solvers.problem import Limits, Problem
 from ..solvers.solver import Options
 
-# Solvers of linear and kernel CCA, by name.
-LINEAR = registry.names(registry.LINEAR)
 
+def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Problem, Options]:
+    """The problem these parameters ask for and how to solve it, or an error that names the parameter.
 
-def checked(params: dict[str, Any], solvers: Sequence[str] = LINEAR) -> tuple[Problem, Options]:
-    """The problem these parameters ask for and how to solve it, or an error that names the parameter."""
+    `kind` is that of the problem, which says what solvers there are.
+    """
+    solvers = registry.names(kind)
     k = params["n_components"]
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")

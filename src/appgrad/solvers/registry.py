@@ -33,11 +33,11 @@ SOLVERS: dict[str, Entry] = {
     "qr": Entry("qr", "triangular factor of the data, for ill-conditioned ones", (LINEAR, KERNEL), False),
     "lobpcg": Entry("lobpcg.solver", "thin products, one pass an iteration, no step size", (LINEAR, KERNEL)),
     "als": Entry("als", "alternating least squares", (LINEAR, KERNEL)),
+    "pursuit": Entry("sparse.solver", "sparse steps on the columns in play", (SPARSE,)),
     "appgrad": Entry("appgrad", "one gradient step a pass", (LINEAR, KERNEL, SPARSE)),
     "stochastic": Entry(
         "stochastic.solver", "one gradient step a minibatch", (LINEAR, KERNEL, SPARSE), stream=STEPS
     ),
-    "pursuit": Entry("sparse.solver", "sparse steps on the columns in play", (SPARSE,)),
 }
 AUTO = "auto"
 # What "auto" chooses from.
