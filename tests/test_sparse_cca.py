@@ -216,7 +216,8 @@ def test_more_columns_in_play_than_allowed_take_steps_on_all(monkeypatch):
         "appgrad.solvers.sparse.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered")
     )
     monkeypatch.setattr("appgrad.solvers.sparse.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
-    monkeypatch.setattr("appgrad.solvers.sparse.batch.budget", lambda: 1)
+    for room in ("batch", "solver"):
+        monkeypatch.setattr(f"appgrad.solvers.sparse.{room}.budget", lambda: 1)
     free = clone(model).fit(p.X, p.y)
     assert free.n_iter_[0] > reference.n_iter_[0]
     assert support(free.x_weights_) == support(reference.x_weights_)
