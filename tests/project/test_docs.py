@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_linnerud
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^(```|~~~)([^\n]*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 # Lines of sh blocks beside those of `appgrad`: setting up, which tests do not repeat.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = [*DOCS.glob("results/*.jsonl"), *DOCS.glob("results/benchmarks/*.json")]
 
 

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, load
 
-FOLDER = Path(__file__).parent / "files_of_0_1_0"
+FOLDER = Path(__file__).parents[1] / "files_of_0_1_0"
 LARGEST = 300_000
 # Distances from the old numbers, in units of the largest of them.
 SAME, CONTINUED = 1e-12, 1e-10

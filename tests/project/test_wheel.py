@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SMOKE = """
 import appgrad, sys
 assert sys.argv[1] in appgrad.__file__, appgrad.__file__

@@ -19,7 +19,7 @@ from appgrad.experiments.records import read
 from naive import cca, dense
 
 pytestmark = pytest.mark.realdata
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_mnist_halves(data_folder):
