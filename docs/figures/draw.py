@@ -2,7 +2,7 @@
 
     python docs/figures/draw.py
 
-The bound of Theorem 2.1 and section 3's sampled Gram matrix are the numbers that tests/test_theory.py checks,
+The bound of Theorem 2.1 and section 3's sampled Gram matrix are the numbers that tests/project/test_theory.py checks,
 growth and crossing those of docs/results/benchmarks/growth.json, where benchmarks/growth.py has written it.
 """
 
@@ -23,7 +23,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 HERE = Path(__file__).parent
 RECORD = HERE.parent / "results" / "benchmarks" / "growth.json"
 COLORS = ("#1f5fa8", "#d1495b", "#4c956c", "#e09f3e")
-sys.path.insert(0, str(HERE.parents[1] / "tests"))
+TESTS = HERE.parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "project")]
 
 
 def local_rate() -> None:
