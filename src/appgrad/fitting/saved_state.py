@@ -18,7 +18,8 @@ from ..solvers.setup import Options
 from ..solvers.sparse import pursuit
 from ..solvers.sparse.columns import Taken
 from ..solvers.sparse.thresholds import Sparsity
-from ..solvers.stochastic import algorithm as stochastic
+from ..solvers.stochastic import racing
+from ..solvers.stochastic.trial import Trial
 from .streams import Buffered, Steps, Stream, Sums
 
 # What files are made of. A tag names a record and the version of its fields; it never names a Python module,
@@ -47,9 +48,9 @@ RECORDS: dict[str, Any] = {
     "run/1": Saved,
     "second-moments/1": SecondMoments,
     "sparsity/1": Sparsity,
-    "stochastic-solver/1": stochastic.Stochastic,
-    "stochastic-state/1": stochastic.State,
-    "stochastic-trial/1": stochastic.Trial,
+    "stochastic-solver/1": racing.Stochastic,
+    "stochastic-state/1": racing.State,
+    "stochastic-trial/1": Trial,
     "stream/1": Stream,
     "stream-steps/1": Steps,
     "stream-sums/1": Sums,

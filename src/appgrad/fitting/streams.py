@@ -17,9 +17,10 @@ from ..machine.memory import budget
 from ..solvers.exact import by_covariances, exact
 from ..solvers.problem import Problem, Report, Solution
 from ..solvers.setup import Options
-from ..solvers.stochastic.algorithm import AT_HALF, GAIN, State, Stochastic, forgotten
+from ..solvers.stochastic.averaging import forgotten
 from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced
 from ..solvers.stochastic.pairs import leading
+from ..solvers.stochastic.racing import AT_HALF, GAIN, State, Stochastic
 from ..solvers.stochastic.sampling import (
     buffer_for,
     estimated,

@@ -29,9 +29,9 @@ from ..sparse.columns import Columns
 from ..sparse.regressions import require_left
 from ..sparse.starts import first_pairs, start_sizes
 from ..sparse.thresholds import limited
-from .algorithm import Stochastic
 from .minibatches import Buffer, Minibatch, Minibatches
 from .pairs import held_out, leading
+from .racing import Stochastic
 
 # Unless asked otherwise: passes, and steps at least.
 PASSES, STEPS = 5, 300
