@@ -12,13 +12,15 @@ from ..covariance.moments import Moments, SecondMoments
 from ..covariance.preconditioners import Preconditioner, Side
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
-from ..solvers import als, appgrad, lobpcg
+from ..solvers import als, appgrad
+from ..solvers.lobpcg import iteration as lobpcg
+from ..solvers.lobpcg.algebra import Grams, Vectors
 from ..solvers.problem import Limits, Problem, Report, Saved
 from ..solvers.setup import Options
 from ..solvers.sparse import pursuit
 from ..solvers.sparse.columns import Taken
 from ..solvers.sparse.thresholds import Sparsity
-from ..solvers.stochastic import racing
+from ..solvers.stochastic import racing as stochastic
 from ..solvers.stochastic.trial import Trial
 from .streams import Buffered, Steps, Stream, Sums
 
@@ -33,9 +35,9 @@ RECORDS: dict[str, Any] = {
     "kernel/1": Kernel,
     "kernel-facts/1": Learned,
     "limits/1": Limits,
-    "lobpcg-grams/1": lobpcg.Grams,
+    "lobpcg-grams/1": Grams,
     "lobpcg-state/1": lobpcg.State,
-    "lobpcg-vectors/1": lobpcg.Vectors,
+    "lobpcg-vectors/1": Vectors,
     "moments/1": Moments,
     "nystroem-map/1": Nystroem,
     "options/1": Options,
@@ -48,8 +50,8 @@ RECORDS: dict[str, Any] = {
     "run/1": Saved,
     "second-moments/1": SecondMoments,
     "sparsity/1": Sparsity,
-    "stochastic-solver/1": racing.Stochastic,
-    "stochastic-state/1": racing.State,
+    "stochastic-solver/1": stochastic.Stochastic,
+    "stochastic-state/1": stochastic.State,
     "stochastic-trial/1": Trial,
     "stream/1": Stream,
     "stream-steps/1": Steps,

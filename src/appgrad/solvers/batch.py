@@ -29,7 +29,7 @@ from ..machine.memory import budget
 from .als import ALS
 from .appgrad import AppGrad
 from .canonical import attainable, canonical, directions, require_directions, solution
-from .lobpcg import LOBPCG
+from .lobpcg.iteration import LOBPCG
 from .problem import Limits, Operator, Problem, Report, Solution, Solver
 from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 

@@ -1,0 +1,215 @@
+"""Two-sided block LOBPCG: the best pairs among iterates, preconditioned residuals and last moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...covariance.linalg import column_dots
+from ...covariance.preconditioners import Preconditioner
+from ...machine.arrays import Array
+from ...machine.threads import blas_limit
+from ..canonical import relative, require_directions
+from ..effort import require_comparable, small_flops
+from ..problem import Operator, Report
+from .algebra import (
+    Grams,
+    Vectors,
+    bordered,
+    grams_of,
+    measured,
+    mixed,
+    no_vectors,
+    rayleigh_ritz,
+    whitened,
+)
+
+# Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
+# fall below these: rounding of the products is some 1e-6 of them. Or where cancellation takes more of it.
+FINE, GAIN, MOST_CANCELLED = 1e-3, 2e-4, 1e3
+# Iterations after which products are computed anew: each one carried on adds its rounding errors.
+REFRESH = 30
+# Residuals count as zero below so many units of the last place.
+ZERO = 1000
+# A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
+# captured risen, by these shares; sooner where pairs are missing, which the data then do not seem to have.
+PATIENCE, SHORT_PATIENCE, FALL, RISE = 100, 5, 0.1, 1e-5
+
+
+class State(NamedTuple):
+    """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
+
+    `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
+    sizes, and `tol` what they are to come to; `width` the columns there should be; `gain` the share of the
+    correlation that the last iteration added; `age` the iterations since products were computed anew; `mark`
+    the largest residual and the correlation captured at the last notable progress, and the iterations since.
+    """
+
+    pairs: Vectors
+    moves: Vectors
+    rho: Array
+    grams: Grams
+    directions: tuple[Array, Array]
+    residuals: Array
+    tol: float
+    width: int = 0
+    gain: float = np.inf
+    age: int = 0
+    mark: tuple[float, float, int] = (np.inf, 0.0, 0)
+
+    @property
+    def is_coarse(self) -> bool:
+        """True while the run is in single precision."""
+        return bool(self.pairs.A.dtype == np.float32)
+
+
+@dataclass(frozen=True)
+class LOBPCG:
+    """The pairs of largest correlation in span [phi, M^-1 r, P] and span [psi, M^-1 s, Q], again and again.
+
+        r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)      residuals
+        zx = M^-1 r, zy = M^-1 s                                                directions
+        Sx zx, Sxy zy, Syx zx, Sy zy                                            one pass over the data
+        phi, psi, rho <- CCA of X [phi P zx] and Y [psi Q zy]                   Rayleigh-Ritz
+        P, Q <- what was added to phi, psi                                      moves
+
+    The method is Knyazev's (2001), here for both sides of a singular value problem at a time. A CCA of 3k
+    columns takes the place of a step size, and one pass over the data with k columns a view is all an
+    iteration asks for. Products of new columns come from those they are made of, through orthonormal
+    coefficients, so that rounding errors do not grow. Pairs that have converged stay in the small problem
+    without their residuals (soft locking). With `single` the first iterations run in single precision.
+    Residuals are measured in `norm`, by default that of the preconditioner.
+    """
+
+    n_components: int
+    preconditioner: Preconditioner = field(default_factory=Preconditioner)
+    tol: float = 1e-4
+    single: bool = False
+    norm: Preconditioner | None = None
+
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+        """Ritz pairs of k random columns a view, in units in which columns are comparable."""
+        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        dtype = np.dtype(np.float32 if self.single else np.float64)
+        A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
+        with np.errstate(over="ignore", invalid="ignore"):
+            start = measured(cov, A, B)
+            grams = grams_of(cov, start)
+        require_comparable(grams.x, grams.y)
+        none = no_vectors(p1, p2, dtype)
+        state = self._ritz(cov, (start, none, none), grams, k)
+        return self._reported(state, cov.flops(k))
+
+    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+        """One pass over the data with the directions of the pairs not converged yet."""
+        precise = state.is_coarse and self._needs_double(state)
+        if precise or state.age >= REFRESH:
+            return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
+        zx, zy = _active_directions(state)
+        new = measured(cov, zx, zy)
+        grams = bordered(cov, (state.pairs, state.moves), state.grams, new)
+        after = self._ritz(cov, (state.pairs, state.moves, new), grams, state.width)
+        flops = cov.flops(zx.shape[1]) + small_flops(len(zx) + len(zy), 3 * state.width)
+        return self._reported(self._compared(after, state), flops + self.preconditioner.flops(state.width))
+
+    def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
+        """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
+        A, B = parts[0].A, parts[0].B
+        eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
+        # Matrices as small as these take several times as long on two threads as on one.
+        with blas_limit(1):
+            W = whitened(grams, eps)
+            ranks = W[0].shape[1], W[1].shape[1]
+            if min(k, *ranks) == 0:
+                require_directions(self.n_components, *ranks)
+            best = rayleigh_ritz(grams, W, (A.shape[1], B.shape[1]), min(k, *ranks), eps)
+        M = self.preconditioner.at(A.dtype)
+        inverses = M.diagonals() if self.norm is None else (None, None)
+        found = mixed(parts, best, inverses)
+        directions, squares = found.residuals, found.squares
+        if inverses[0] is None:
+            directions, squares = self._preconditioned(*found.residuals, M)
+        return State(
+            found.pairs,
+            found.moves,
+            best.rho,
+            best.grams,
+            directions,
+            residuals=relative(squares, best.rho, cov),
+            tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
+            width=k,
+        )
+
+    def _preconditioned(self, rx: Array, ry: Array, M: Preconditioner) -> tuple[tuple[Array, Array], Array]:
+        """M^-1 r and M^-1 s, and the squares of the residuals in the norm they are measured in."""
+        zx, zy = M(rx, ry)
+        nx, ny = (zx, zy) if self.norm is None else self.norm.at(rx.dtype)(rx, ry)
+        return (zx, zy), column_dots(rx, nx) + column_dots(ry, ny)
+
+    def _compared(self, after: State, state: State) -> State:
+        """The state after an iteration, with what it has gained over the one before it."""
+        residual, captured, waited = state.mark
+        worst, tcc = self._reached(after)
+        progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
+        return after._replace(
+            gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
+            age=state.age + 1,
+            mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
+        )
+
+    def _needs_double(self, state: State) -> bool:
+        """True if more precision is needed to go on, or to be sure of having arrived."""
+        lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
+        return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
+
+    def _refreshed(self, state: State, cov: Operator, dtype: Any) -> tuple[State, Report]:
+        """The same pairs and moves with products computed anew, one after the other: half the memory."""
+        pairs, moves = (
+            measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)
+        )
+        none = no_vectors(len(pairs.A), len(pairs.B), dtype)
+        after = self._ritz(cov, (pairs, moves, none), grams_of(cov, pairs, moves), state.width)
+        flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
+        return self._reported(after._replace(mark=state.mark), flops)
+
+    def _is_short(self, state: State) -> bool:
+        """True if there are fewer pairs than asked for."""
+        return len(state.rho) < self.n_components
+
+    def _reached(self, state: State) -> tuple[float, float]:
+        """The largest residual, infinite where pairs are missing, and the correlation captured."""
+        k = self.n_components
+        worst = np.inf if self._is_short(state) else float(state.residuals[:k].max())
+        return worst, float(state.rho[:k].sum())
+
+    def _reported(self, state: State, flops: float) -> tuple[State, Report]:
+        """The state, and what is said of it: whether it has converged, or stalls."""
+        k, coarse = self.n_components, state.is_coarse
+        # Without the guard columns, which would mix with those of the same correlation and are less exact.
+        A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
+        worst, tcc = self._reached(state)
+        patience = SHORT_PATIENCE if self._is_short(state) else PATIENCE
+        report = Report(
+            A,
+            B,
+            tcc=tcc,
+            flops=flops,
+            converged=not coarse and worst < state.tol,
+            products=None if coarse else (products[0], products[1], products[2], products[3]),
+            correlations=None if coarse else state.rho[:k],
+            residual=worst,
+            estimate=coarse,
+            stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
+        )
+        return state, report
+
+
+def _active_directions(state: State) -> tuple[Array, Array]:
+    """The directions of pairs that have not converged; all of them if none is left."""
+    zx, zy = state.directions
+    active = np.flatnonzero(state.residuals >= state.tol)
+    if 0 < len(active) < zx.shape[1]:
+        zx, zy = zx[:, active], zy[:, active]
+    return zx, zy
