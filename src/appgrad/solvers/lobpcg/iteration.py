@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.linalg import column_dots
-from ...covariance.preconditioners import Preconditioner
+from ...covariance.preconditioners import Preconditioner, require_comparable
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
-from ..effort import require_comparable, small_flops
+from ..effort import small_flops
 from ..problem import Operator, Report
 from .algebra import (
     Grams,

@@ -22,9 +22,8 @@ import numpy as np
 
 from ...covariance.linalg import inverse_root
 from ...covariance.operators import Covariance
-from ...covariance.preconditioners import Preconditioner, damped
+from ...covariance.preconditioners import Preconditioner, damped, require_comparable
 from ...machine.arrays import Array
-from ..effort import require_comparable
 from ..gradient import contained, in_phase, unit
 from ..sparse.thresholds import Sparsity, thresholds_of
 from .minibatches import Minibatch
