@@ -18,7 +18,7 @@ from sklearn import config_context
 
 from appgrad import CCA, load
 from appgrad.datasets import planted
-from appgrad.solvers.stochastic.algorithm import Stochastic
+from appgrad.solvers.stochastic.racing import Stochastic
 from helpers import sparse_counts
 
 SOLVERS = {

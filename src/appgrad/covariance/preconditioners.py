@@ -104,6 +104,15 @@ class Preconditioner(NamedTuple):
         return Gx if self.x is None else self.x.solve(Gx), Gy if self.y is None else self.y.solve(Gy)
 
 
+def require_comparable(Gx: Array, Gy: Array) -> None:
+    """Raise where the Gram matrices of a random start overflow."""
+    if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
+        raise ValueError(
+            "the columns are too large or too different to be added up: rescale them, use scale=True, "
+            "or preconditioner='jacobi'"
+        )
+
+
 def diagonal(variances: Array) -> Side:
     """Jacobi: every column in units of its own standard deviation; columns that do not vary stay out."""
     d = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)

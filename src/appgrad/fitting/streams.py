@@ -19,9 +19,10 @@ from ..solvers.costs import matrices_needed
 from ..solvers.exact import by_covariances, exact
 from ..solvers.problem import Problem, Report, Solution
 from ..solvers.solver import Options
-from ..solvers.stochastic.algorithm import AT_HALF, GAIN, State, Stochastic, forgotten
+from ..solvers.stochastic.averaging import forgotten
 from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced
 from ..solvers.stochastic.pairs import leading
+from ..solvers.stochastic.racing import AT_HALF, GAIN, State, Stochastic
 from ..solvers.stochastic.sampling import (
     buffer_for,
     estimated,

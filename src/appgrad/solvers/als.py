@@ -9,14 +9,13 @@ import numpy as np
 
 from ..covariance.linalg import captured, column_dots, whitening
 from ..covariance.operators import DenseCovariance
-from ..covariance.preconditioners import Preconditioner
+from ..covariance.preconditioners import Preconditioner, require_comparable
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
-from .costs import Cost, Rates, is_full, matrices_needed, thin, thin_memory
-from .effort import require_comparable, small_flops
+from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
 from .problem import Limits, Operator, Products, Report
 from .shortfall import out_of_budget
@@ -61,16 +60,16 @@ class ALS:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
         p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
-        start, _ = self._measured(cov, phi, psi, 0.0)
+        start, _ = self._normalised(cov, phi, psi, 0.0)
         # psi from phi: two independent draws would alternate for ever, each with the other's successor, and
         # where correlations coincide they would end in different subspaces.
         _, psi, flops = self._regressed(start, cov)
-        return self._measured(cov, start.phi, psi, flops + cov.flops(k))
+        return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
 
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
-        return self._measured(cov, phi, psi, flops)
+        return self._normalised(cov, phi, psi, flops)
 
     def _regressed(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
         """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
@@ -79,7 +78,8 @@ class ALS:
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _measured(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+    def _normalised(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+        """The state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and what it captures."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
             require_comparable(phi.T @ xx, psi.T @ yy)

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..covariance.linalg import captured, inverse_root
-from ..covariance.preconditioners import Preconditioner, jacobi, largest
+from ..covariance.preconditioners import Preconditioner, jacobi, largest, require_comparable
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import Array
 from .batch import BatchSolver, Ready
-from .costs import Cost, Rates, is_full, thin, thin_memory
-from .effort import require_comparable, small_flops
+from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
 from .problem import Limits, Operator, Problem, Products, Report
 from .setup import step_sizes
@@ -40,7 +39,12 @@ DOUBLES = 24
 
 
 class State(NamedTuple):
-    """The paper's variables with a tilde, their products, and what momentum and caution need."""
+    """The paper's variables with a tilde, their products and normalisers: phi = phi_t Nx, psi = psi_t Ny.
+
+    `size` is their mean square; `trail` are the correlations captured by the last few states, and `sizes`
+    theirs. For momentum: the variables `before` this state, and its `age` in iterations since the last start.
+    For recovery: the part of the step that `caution` leaves, and the last `good` state, None for the first.
+    """
 
     phi_t: Array
     psi_t: Array
@@ -53,6 +57,11 @@ class State(NamedTuple):
     age: int = 0
     caution: float = 1.0
     good: State | None = None
+
+    @property
+    def calm(self) -> State:
+        """The last state worth returning to."""
+        return self.good or self
 
 
 @dataclass(frozen=True)
@@ -106,33 +115,25 @@ class AppGrad:
     def step(self, state: State, cov: Operator) -> tuple[State, Report]:
         """One iteration; where it runs away, the last calm state and a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
-        eta1, eta2 = (eta * state.caution for eta in self.step_size)
         with np.errstate(over="ignore", invalid="ignore"):
-            phi_t, psi_t = state.phi_t - eta1 * gx, state.psi_t - eta2 * gy
-            if self.momentum:
-                beta = min(self.momentum, state.age / (state.age + 3))
-                phi_t += beta * (state.phi_t - state.before[0])
-                psi_t += beta * (state.psi_t - state.before[1])
-            if self.thresholds is not None:
-                phi_t, psi_t = self.thresholds(phi_t, psi_t, eta1, eta2)
+            phi_t, psi_t = self._moved(state, gx, gy)
             new, report = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
-        good = state.good or state
-        if is_lost(new.size, report.tcc, good.trail[-1]):
-            factor = cut(new.size, good.size)
-            caution = state.caution / factor
-            event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
-            last = Report(good.phi_t, good.psi_t, good.trail[-1], report.flops, False, good.products)
-            return good._replace(caution=caution, good=good), last._replace(event=event)
-        trail = (*state.trail, report.tcc)[-WINDOW - 1 :]
-        sizes = (*state.sizes, new.size)[-WINDOW - 1 :]
-        if new.size <= CALM:
-            good = new._replace(trail=trail, sizes=sizes)
-        age = state.age + 1 if report.tcc >= min(state.trail) else 0
-        before = state.phi_t, state.psi_t
-        new = new._replace(before=before, age=age, caution=state.caution, trail=trail, sizes=sizes, good=good)
+        if is_lost(new.size, report.tcc, state.calm.trail[-1]):
+            return _recovered(state, new.size, report.flops)
+        new = _followed(state, new)
         # A step that is too short gains nothing either, but phi_t still grows.
-        converged = settled(trail, self.tol) and settled(sizes, 10 * self.tol)
+        converged = _settled(new.trail, self.tol) and _settled(new.sizes, 10 * self.tol)
         return new, report._replace(converged=converged)
+
+    def _moved(self, state: State, gx: Array, gy: Array) -> tuple[Array, Array]:
+        """phi_t and psi_t after a step against the gradients, with momentum and thresholds if asked for."""
+        eta1, eta2 = (eta * state.caution for eta in self.step_size)
+        phi_t, psi_t = state.phi_t - eta1 * gx, state.psi_t - eta2 * gy
+        if self.momentum:
+            beta = min(self.momentum, state.age / (state.age + 3))
+            phi_t += beta * (state.phi_t - state.before[0])
+            psi_t += beta * (state.psi_t - state.before[1])
+        return (phi_t, psi_t) if self.thresholds is None else self.thresholds(phi_t, psi_t, eta1, eta2)
 
     def _measured(
         self, cov: Operator, phi_t: Array, psi_t: Array, products: Products
@@ -152,8 +153,27 @@ class AppGrad:
         return state, Report(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
 
 
-def settled(trail: tuple[float, ...], tol: float) -> bool:
-    """Whether something changed by less than `tol` a pass over the last iterations."""
+def _recovered(state: State, size: float, flops: float) -> tuple[State, Report]:
+    """The last calm state and a shorter step, after one that led to mean squares of `size`."""
+    good = state.calm
+    factor = cut(size, good.size)
+    event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
+    report = Report(good.phi_t, good.psi_t, good.trail[-1], flops, False, good.products, event=event)
+    return good._replace(caution=state.caution / factor, good=good), report
+
+
+def _followed(state: State, new: State) -> State:
+    """A new state with what it takes over from the last; momentum starts anew where it captures less."""
+    tcc = new.trail[-1]
+    trail, sizes = (*state.trail, tcc)[-WINDOW - 1 :], (*state.sizes, new.size)[-WINDOW - 1 :]
+    good = new._replace(trail=trail, sizes=sizes) if new.size <= CALM else state.calm
+    age = state.age + 1 if tcc >= min(state.trail) else 0
+    before = state.phi_t, state.psi_t
+    return new._replace(before=before, age=age, caution=state.caution, trail=trail, sizes=sizes, good=good)
+
+
+def _settled(trail: tuple[float, ...], tol: float) -> bool:
+    """True if something changed by less than `tol` a pass over the last iterations."""
     return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
 
 

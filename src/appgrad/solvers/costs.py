@@ -91,3 +91,8 @@ def require_memory(views: Views, need: int, what: str, advice: str) -> None:
             f"{what} needs about {size(need)} for {views.n_samples} rows and {p1} + {p2} columns; this "
             f"machine has {size(have)}: {advice}"
         )
+
+
+def small_flops(p: int, c: int) -> float:
+    """Operations of small dense algebra: three Gram matrices of p x c bases, their roots, and the update."""
+    return 6.0 * p * c * c + 40.0 * c**3 + 6.0 * p * c

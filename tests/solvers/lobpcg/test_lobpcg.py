@@ -19,7 +19,8 @@ from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.run import run
 from appgrad.fitting.warnings import warn_if_unconverged
-from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH, _mixture
+from appgrad.solvers.lobpcg.algebra import mixture
+from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH
 from appgrad.solvers.problem import Limits, Problem, Progress
 from appgrad.solvers.solver import Options
 from helpers import operator
@@ -229,9 +230,9 @@ def test_moves_of_rounding_size_are_no_moves():
     """Their products would be nothing but rounding."""
     eps = float(np.finfo(np.float64).eps)
     C = np.vstack([np.eye(2), [[0.6, 0.0], [0.0, 10 * eps]]])
-    assert _mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 1)
+    assert mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 1)
     C[3, 1] = 1e5 * eps
-    assert _mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 2)
+    assert mixture(C, np.eye(4), 2, eps, eps).O.shape == (2, 2)
 
 
 def test_columns_lost_grow_back(data):

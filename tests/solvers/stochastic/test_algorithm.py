@@ -17,7 +17,7 @@ from appgrad.fitting.run import run
 from appgrad.solvers.gradient import CALM, mean_square
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.solver import Options
-from appgrad.solvers.stochastic.algorithm import Stochastic
+from appgrad.solvers.stochastic.racing import Stochastic
 from helpers import fitted, in_phase, minibatches
 
 RHO = [0.95, 0.8, 0.6, 0.3]

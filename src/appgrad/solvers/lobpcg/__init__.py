@@ -1,1 +1,1 @@
-"""Two-sided block LOBPCG: the iteration, and how it is set up."""
+"""Two-sided block LOBPCG: the iteration, and the small dense algebra of its Rayleigh-Ritz step."""

@@ -13,7 +13,8 @@ from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..problem import Limits, Operator
 from ..shortfall import is_dependent, out_of_budget
 from ..solver import Options, Outcome
-from .iteration import LOBPCG, Grams, State, Vectors
+from .algebra import Grams, Vectors
+from .iteration import LOBPCG, State
 
 # Below so many passes, the one that measures anew in double precision what was found in single would cost
 # more than single precision saves.

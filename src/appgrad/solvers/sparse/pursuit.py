@@ -10,7 +10,7 @@ import numpy as np
 
 from ...covariance.linalg import captured
 from ...machine.arrays import Array
-from ..effort import small_flops
+from ..costs import small_flops
 from ..gradient import gradients
 from ..problem import Operator, Products, Report
 from .columns import Columns, Taken

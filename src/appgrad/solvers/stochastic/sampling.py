@@ -22,9 +22,9 @@ from ..setup import preconditioner_kind, step_sizes, width_of
 from ..solver import Options
 from ..sparse.columns import Columns
 from ..sparse.starts import first_pairs, start_sizes
-from .algorithm import Stochastic
 from .minibatches import Buffer
 from .pairs import held_out, leading
+from .racing import Stochastic
 
 # Variances below this have no inverse.
 TINY = 1e-300

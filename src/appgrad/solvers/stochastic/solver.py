@@ -14,8 +14,7 @@ from ...covariance.preconditioners import warm_up_rows
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ..canonical import canonical
-from ..costs import Cost, Rates, gram_memory, require_memory, thin, thin_memory
-from ..effort import small_flops
+from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import coordinates
 from ..problem import Limits, Problem, Report, Saved, Solution
 from ..shortfall import out_of_budget
@@ -23,9 +22,10 @@ from ..solver import Options, Outcome, Run
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
-from .algorithm import State, Stochastic, Trial
 from .minibatches import Minibatch, Minibatches
+from .racing import State, Stochastic
 from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
+from .trial import Trial
 
 # Default budget: passes, and steps at least.
 PASSES, STEPS = 5, 300
