@@ -307,9 +307,9 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
         memmap(m, tmp_path, name)
     script = """
         import sys, threading, os, signal, time
-        from appgrad.cli import main
-        from appgrad import estimators
-        class CCA(estimators.CCA):
+        import appgrad
+        from appgrad.cli.main import main
+        class CCA(appgrad.CCA):
             def fit(self, X, y=None):
                 self.tol, self.max_iter = 0, 10**9
                 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -333,7 +333,7 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
 
     model = load(tmp_path / "m.cca")
     assert model.canonical_correlations_[0] > 0.9
-    assert model._origin.remarks == ("the fit was interrupted: its command would give another model",)
+    assert model.provenance.remarks == ("the fit was interrupted: its command would give another model",)
 
 
 @pytest.mark.parametrize("step", [3.0, 100.0, 1e10, 1e300])

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
 from appgrad.data.sources import as_views
 from appgrad.datasets import planted
-from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.estimators.provenance import Origin
+from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.facts import overfitted
 from appgrad.reporting.features import names_of
 from appgrad.reporting.html import page, write_report
@@ -335,7 +336,7 @@ def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):
     model = CCA(1, ridge=0.1).fit(*data)
     assert "correlations of the rows that the fit has seen" in report_of(model)
     assert "seen, which are" not in report_of(model, columns={"these rows": np.array([0.5])})
-    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([0.25]), "by folds"))
+    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([0.25]), "by folds")))
     html = report_of(model)
     assert "seen, which are" not in html
     assert "by folds" in html
@@ -346,7 +347,7 @@ def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):
 
 def test_a_command_is_shown_as_it_was_typed(data):
     model = CCA(1).fit(*data)
-    model._origin = Origin("a  b.npy", "y.npy", "appgrad fit 'a  b.npy' y.npy")
+    model.record_provenance(Origin("a  b.npy", "y.npy", "appgrad fit 'a  b.npy' y.npy"))
     html = report_of(model, command="appgrad fit 'a  b.npy' y.npy")
     assert "appgrad fit &#x27;a  b.npy&#x27; y.npy</" in html
     assert "says the model file" not in html
@@ -564,7 +565,7 @@ def test_dark_mode_and_small_screens(browser, hostile):
 
 def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model = CCA(1, ridge=2.0).fit(*data)
-    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds"))
+    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds")))
     (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
     opened(browser, tmp_path / "r.html", 390)
     assert len(browser.find_elements("css selector", ".correlations thead th")) == 5

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +33,8 @@ BUDGETS = {
     "flops": "max_flops",
     "data": "max_passes",
 }
+# Where this package is: a warning points at the first line outside.
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class OverfitWarning(UserWarning):
@@ -36,22 +42,35 @@ class OverfitWarning(UserWarning):
 
 
 class Remark(NamedTuple):
-    """A warning that is kept with the model, and whether it is of correlations that say nothing."""
+    """A sentence on what to beware of in a fit, and the kind of warning it is."""
 
     text: str
-    overfit: bool
+    category: type[Warning] = UserWarning
+
+    @property
+    def overfit(self) -> bool:
+        """True if it is about correlations that say nothing."""
+        return issubclass(self.category, OverfitWarning)
 
 
 def said(text: str, category: type[Warning]) -> list[Remark]:
-    """Warn, and keep it for whoever looks at the model later."""
-    warnings.warn(text, category, stacklevel=4)
-    return [Remark(text, issubclass(category, OverfitWarning))]
+    """A list of one remark."""
+    return [Remark(text, category)]
+
+
+def issue(remarks: Iterable[Remark]) -> None:
+    """Warn of each remark, pointing at the line outside of this package that called it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    for remark in remarks:
+        warnings.warn(remark.text, remark.category, stacklevel=level)
 
 
 def warn_if_unconverged(
     progress: Progress, options: Options, views: CountedViews, solution: Solution
 ) -> list[Remark]:
-    """Warn of a run that has not converged, or whose residuals may not say so."""
+    """Remarks on a run that has not converged, or whose residuals may not say so."""
     found: list[Remark] = []
     captured, worst = solution.correlations.sum(), solution.residuals.max()
     if options.solver not in ITERATIVE:
@@ -116,8 +135,8 @@ def _cancelled(solution: Solution) -> float:
     return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides)
 
 
-def overfit_warnings(texts: list[str]) -> list[Remark]:
-    """Warn of correlations that say nothing."""
+def overfit_remarks(texts: list[str]) -> list[Remark]:
+    """Remarks on correlations that say nothing."""
     return [remark for text in texts for remark in said(text, OverfitWarning)]
 
 
