@@ -122,7 +122,7 @@ def test_the_table_is_shown_where_the_model_cannot_be_saved_again(folder, run, m
     found = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "-o", "m.cca", "--json", cwd=folder))
     assert found["warnings"] == ["held-out correlations are not in m.cca: no space left"]
     assert len(found["held_out_correlations"]) == 2
-    assert load(folder / "m.cca")._origin.tested is None
+    assert load(folder / "m.cca").provenance.tested is None
 
 
 def test_with_a_ridge_training_and_held_out_are_the_same_measure(folder, run):

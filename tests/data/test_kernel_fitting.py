@@ -73,7 +73,7 @@ def test_random_frequencies_have_the_kernel_s_inner_products(rng):
     X = rng.standard_normal((50, 3))
     model = KernelCCA(1, gamma=0.3, approximation="fourier", n_landmarks=20001, random_state=0)
     model = quiet(model, X, X[:, :1])
-    f = model._maps[0](X)
+    f = model._fitted.rows.learned.maps[0](X)
     assert f.shape == (50, 20002)
     np.testing.assert_allclose(f @ f.T, naive.kernel("rbf", X, X, 0.3), atol=0.03)
 

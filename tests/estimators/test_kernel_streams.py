@@ -17,10 +17,10 @@ def test_a_stream_is_a_fit_with_the_landmarks_of_its_first_rows(rng):
     model = KernelCCA(2, approximation="nystroem", n_landmarks=25, ridge=0.01, random_state=0)
     for x, y in pairs(X, Y, 300):
         model.partial_fit(x, y)
-    features = MappedViews(ArrayViews(X, Y), *model._maps)
+    features = MappedViews(ArrayViews(X, Y), *model._fitted.rows.learned.maps)
     linear = CCA(2, ridge=0.01).fit(features)
     np.testing.assert_allclose(model.canonical_correlations_, linear.canonical_correlations_, atol=1e-10)
-    expected = linear.transform(MappedViews(ArrayViews(Xt, Yt), *model._maps))
+    expected = linear.transform(MappedViews(ArrayViews(Xt, Yt), *model._fitted.rows.learned.maps))
     assert_same_scores(model.transform(Xt, Yt), expected, 1e-8)
     assert (model.n_samples_, model.n_features_in_, model.n_features_y_) == (900, 4, 2)
     again = clone(model).fit_stream(pairs(X, Y, 300))

@@ -10,9 +10,10 @@ from sklearn.datasets import load_linnerud
 
 import appgrad
 from appgrad import CCA, load
-from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.estimators.provenance import Origin
 from appgrad.fitting import archive as persist
 from appgrad.fitting.saved_state import packed, records, unpacked
+from appgrad.inference.holdout import HeldOut
 from appgrad.solvers.problem import Limits
 
 
@@ -154,13 +155,13 @@ def test_files_without_remarks_and_origin_are_read(model, tmp_path):
     """As they were before either was kept."""
     path = tmp_path / "m.cca"
     altered(model, path, lambda arrays, meta: (meta.pop("remarks"), meta.pop("origin")))
-    assert load(path)._remarks == ()
+    assert load(path).remarks == ()
     load(path).save(path)
 
 
 def test_texts_of_a_file_are_one_plain_line(model, tmp_path):
     hostile = "a\nerror: fake \x1b[31mred" + "x" * 10**6
-    model._origin = Origin(hostile, "y", "fit", (hostile,), HeldOut(np.zeros(2), hostile))
+    model.record_provenance(Origin(hostile, "y", "fit", (hostile,), HeldOut(np.zeros(2), hostile)))
     path = tmp_path / "m.cca"
 
     def change(arrays, meta):
@@ -170,10 +171,10 @@ def test_texts_of_a_file_are_one_plain_line(model, tmp_path):
     altered(model, path, change)
     found = load(path)
     texts = (
-        found._origin.x,
-        found._origin.remarks[0],
-        found._origin.tested.method,
-        found._remarks[0].text,
+        found.provenance.x,
+        found.provenance.remarks[0],
+        found.provenance.tested.method,
+        found.remarks[0].text,
         found.solver_reason_,
     )
     for text in texts:
@@ -309,9 +310,9 @@ def test_pickles_of_another_version_are_refused(model, version):
 
 
 def test_a_held_out_check_is_kept(model, tmp_path):
-    model._origin = Origin("x", "y", "fit", ("beware",), HeldOut(np.array([0.3, np.nan]), "folds"))
+    model.record_provenance(Origin("x", "y", "fit", ("beware",), HeldOut(np.array([0.3, np.nan]), "folds")))
     model.save(tmp_path / "m.cca")
-    again = load(tmp_path / "m.cca")._origin
+    again = load(tmp_path / "m.cca").provenance
     assert again[:4] == ("x", "y", "fit", ("beware",))
     np.testing.assert_array_equal(again.tested.correlations, [0.3, np.nan])
     assert again.tested.method == "folds"
@@ -320,21 +321,21 @@ def test_a_held_out_check_is_kept(model, tmp_path):
 def test_a_refitted_model_does_not_claim_the_files_of_another(tmp_path):
     X, y = load_linnerud(return_X_y=True)
     model = CCA(2).fit(X, y)
-    model._origin = Origin("x.npy", "y.npy", "appgrad fit x.npy y.npy", ("beware",))
+    model.record_provenance(Origin("x.npy", "y.npy", "appgrad fit x.npy y.npy", ("beware",)))
     model.save(tmp_path / "m.cca")
     again = load(tmp_path / "m.cca")
-    assert again._origin == model._origin
+    assert again.provenance == model.provenance
     again.fit(X, y).save(tmp_path / "m.cca")
-    assert load(tmp_path / "m.cca")._origin is None
+    assert load(tmp_path / "m.cca").provenance is None
 
 
 @pytest.mark.filterwarnings("ignore:partial_fit starts a new model")
 def test_a_stream_does_not_claim_the_files_of_a_fit(model, tmp_path):
     X, y = load_linnerud(return_X_y=True)
     model = CCA(2).fit(X, y)
-    model._origin = Origin("x.npy", "y.npy", "fit", tested=HeldOut(np.zeros(2), "folds"))
+    model.record_provenance(Origin("x.npy", "y.npy", "fit", tested=HeldOut(np.zeros(2), "folds")))
     model.save(tmp_path / "m.cca")
     again = load(tmp_path / "m.cca").partial_fit(X, y)
-    assert again._origin is None
+    assert again.provenance is None
     again.save(tmp_path / "s.cca")
-    assert load(tmp_path / "s.cca")._origin is None
+    assert load(tmp_path / "s.cca").provenance is None

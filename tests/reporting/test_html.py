@@ -111,7 +111,7 @@ def test_a_hundred_thousand_features_stay_a_small_file(rng, tmp_path):
 
 def test_a_command_is_shown_as_it_was_typed(data):
     model = CCA(1).fit(*data)
-    model._origin = Origin("a  b.npy", "y.npy", "appgrad fit 'a  b.npy' y.npy")
+    model.record_provenance(Origin("a  b.npy", "y.npy", "appgrad fit 'a  b.npy' y.npy"))
     html = report_of(model, command="appgrad fit 'a  b.npy' y.npy")
     assert "appgrad fit &#x27;a  b.npy&#x27; y.npy</" in html
     assert "says the model file" not in html

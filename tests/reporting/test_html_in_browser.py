@@ -9,7 +9,8 @@ import pytest
 
 from appgrad import CCA, KernelCCA
 from appgrad.data.sources import as_views
-from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.estimators.provenance import Origin
+from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.html import write_report
 from appgrad.reporting.summary import (
     findings,
@@ -205,7 +206,7 @@ def test_dark_mode_and_small_screens(browser, hostile):
 
 def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model = CCA(1, ridge=2.0).fit(*data)
-    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds"))
+    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds")))
     (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
     opened(browser, tmp_path / "r.html", 390)
     assert len(browser.find_elements("css selector", ".correlations thead th")) == 5

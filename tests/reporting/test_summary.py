@@ -7,7 +7,8 @@ import pytest
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
 from appgrad.data.sources import as_views
-from appgrad.estimators.provenance import HeldOut, Origin
+from appgrad.estimators.provenance import Origin
+from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.facts import overfitted
 from appgrad.reporting.labels import COLOURS
 from appgrad.reporting.summary import (
@@ -186,7 +187,7 @@ def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):
     model = CCA(1, ridge=0.1).fit(*data)
     assert "correlations of the rows that the fit has seen" in report_of(model)
     assert "seen, which are" not in report_of(model, columns={"these rows": np.array([0.5])})
-    model._origin = Origin("x", "y", "fit", tested=HeldOut(np.array([0.25]), "by folds"))
+    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([0.25]), "by folds")))
     html = report_of(model)
     assert "seen, which are" not in html
     assert "by folds" in html

@@ -251,7 +251,7 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
 
     model = load(tmp_path / "m.cca")
     assert model.canonical_correlations_[0] > 0.9
-    assert model._origin.remarks == ("the fit was interrupted: its command would give another model",)
+    assert model.provenance.remarks == ("the fit was interrupted: its command would give another model",)
 
 
 @pytest.mark.parametrize("step", [3.0, 100.0, 1e10, 1e300])

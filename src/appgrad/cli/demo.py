@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from ..estimators.cca import CCA
-from ..estimators.provenance import HeldOut
 from ..fitting.progress import err
+from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
 from ..metrics import correlations
 from .terminal import print_model, say

@@ -20,13 +20,13 @@ from ..data.sources import dask_back_end, open_views
 from ..data.views import Views
 from ..estimators.cca import CCA
 from ..estimators.model_file import load
-from ..estimators.provenance import HeldOut, Origin
+from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
 from ..fitting.archive import WRITERS, write_scores
 from ..fitting.plan import duration
 from ..fitting.plan import plan as planned
 from ..fitting.progress import err, line
-from ..inference.holdout import held_out
+from ..inference.holdout import HeldOut, held_out
 from ..machine.memory import size
 from ..metrics import correlations
 from ..reporting.facts import facts_of, json_list, overfitted
@@ -188,7 +188,7 @@ def fit(
             except KeyboardInterrupt:
                 written = []
                 if output is not None and hasattr(model, "canonical_correlations_"):
-                    model._origin = origin._replace(remarks=(INTERRUPTED, *_texts(caught)))
+                    model.record_provenance(origin._replace(remarks=(INTERRUPTED, *_texts(caught))))
                     model.save(output)
                     written.append(f"the best model so far is in {output}")
                     if report is not None:
@@ -202,7 +202,8 @@ def fit(
             messages = _texts(caught)
             if checkpoint is not None and not is_iterative(model.solver_):
                 messages.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
-            model._origin = origin._replace(remarks=tuple(messages))
+            origin = origin._replace(remarks=tuple(messages))
+            model.record_provenance(origin)
             if output is not None:
                 model.save(output)
         with line(not as_json) as watch:
@@ -212,7 +213,7 @@ def fit(
         spent = time.perf_counter() - start
         if tested is not None:
             messages += overfitted(model, tested.correlations)
-            model._origin = model._origin._replace(tested=tested)
+            model.record_provenance(origin._replace(tested=tested))
             if output is not None:
                 messages += _saved_again(model, output)
         # What was computed is shown, whatever becomes of the report.
@@ -288,7 +289,8 @@ def _held_out(model: CCA, views: Views, share: float, seed: int, saved: Path | N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return held_out(model, views, share, seed)
+            asked = model.problem_and_options()
+            return held_out(views, *asked, share=share, seed=seed, random_state=model.random_state)
         except FAILURES as error:
             if saved is None and not isinstance(error, ValueError):
                 raise
@@ -341,8 +343,7 @@ def transform(
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
     if y is None:
         table = read_table(x)
-        fitted._require_columns(table.matrix.shape[1], table.names, 0, table.label)
-        scores = {"x_scores": fitted._project(table.matrix, 0)}
+        scores = {"x_scores": fitted.view_scores(table.matrix, 0, table.names, table.label)}
     else:
         scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
     write_scores(output, scores)
@@ -380,7 +381,7 @@ def inspect(
 ) -> None:
     """Show a model: what was fitted, and the leading features of each component."""
     fitted = load(model)
-    tested = None if fitted._origin is None else fitted._origin.tested
+    tested = None if fitted.provenance is None else fitted.provenance.tested
     remarks = remarks_on(fitted)
     leading = leading_components(
         fitted, top, (names_of(fitted, "x", x_names), names_of(fitted, "y", y_names))

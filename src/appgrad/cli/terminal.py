@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..estimators.base import BaseCCA
-from ..estimators.provenance import HeldOut
+from ..inference.holdout import HeldOut
 from ..reporting.facts import correlation_columns, facts_in_words
 from ..reporting.features import measure_of
 

@@ -15,10 +15,11 @@ from ..data.matrices import as_matrix
 from ..data.views import describe, require_finite
 from ..machine.arrays import Array
 from ..solvers.problem import Progress
-from .base import BaseCCA
+from .attributes import ColumnAttributes
+from .streaming import StreamingCCA
 
 
-class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
+class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
     """Canonical correlation analysis of two views of the same rows.
 
     Finds weights phi_i, psi_i such that the scores X phi_i and y psi_i have unit variance, are
@@ -193,40 +194,21 @@ class CCA(BaseCCA, RegressorMixin, MultiOutputMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:
         """Least-squares prediction of y from the scores of X."""
-        check_is_fitted(self, "canonical_correlations_")
+        check_is_fitted(self)
         U = self.transform(X)
         U = U[0] if isinstance(U, tuple) else U
-        predicted = U @ self._y_slopes.T + self.y_mean_.astype(self._y_slopes.dtype)
-        found: Array = predicted[:, 0] if self._y_1d else predicted
+        solution = self._solved().solution
+        predicted = U @ solution.y_slopes.T + solution.mean_y.astype(solution.y_slopes.dtype)
+        found: Array = predicted[:, 0] if self._known().rows.y_1d else predicted
         return found
 
     def inverse_transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
         """Rows that have these scores, reconstructed from the components kept."""
-        check_is_fitted(self, "canonical_correlations_")
+        check_is_fitted(self)
         rows_x = self._reconstructed(X, self.x_weights_, self.x_loadings_, self.x_mean_, "X")
         if y is None:
             return rows_x
         return rows_x, self._reconstructed(y, self.y_weights_, self.y_loadings_, self.y_mean_, "y")
-
-    @property
-    def x_rotations_(self) -> Array:
-        """The x weights under scikit-learn's other name."""
-        return self.x_weights_
-
-    @property
-    def y_rotations_(self) -> Array:
-        """The y weights under scikit-learn's other name."""
-        return self.y_weights_
-
-    @property
-    def coef_(self) -> Array:
-        """Coefficients (n_features_y, n_features_x) of the linear prediction of y."""
-        return np.asarray(self._y_slopes @ self.x_weights_.T)
-
-    @property
-    def intercept_(self) -> Array:
-        """Intercept of the linear prediction of y."""
-        return np.asarray(self.y_mean_ - self._y_slopes @ (self.x_weights_.T @ self.x_mean_))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

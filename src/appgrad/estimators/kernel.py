@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,31 +12,28 @@ from sklearn.utils import Tags
 from ..covariance.operators import KernelRidge
 from ..data.derived import CountedViews
 from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
-from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Map, MappedViews, Nystroem, stored
+from ..data.kernels import KERNELS, Gram, Learned, Map, MappedViews, stored
 from ..data.matrices import is_dask
-from ..data.views import BLOCK_BYTES, Views, describe, require_finite
-from ..fitting import old_files
+from ..data.views import Views
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
-from ..fitting.saved_state import packed, same_parts, unpacked
-from ..fitting.warnings import flexible, memorised, trivial
-from ..machine.arrays import Array, Matrix
+from ..fitting.saved_state import same_parts
+from ..fitting.streams import Sketch, Statistics
+from ..fitting.warnings import flexible, issue, memorised, said, trivial
+from ..machine.arrays import Array
 from ..machine.memory import budget
 from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.solver import Options
 from .base import BaseCCA, Prepared
-from .streaming import FITTED
+from .fitted import Rows, without_features
+from .streaming import StreamingCCA
 
 APPROXIMATIONS = (None, "nystroem", "fourier")
 # Rows from which gamma and variances can be told, about.
 FIRST_ROWS = 100
-# Of a solution in feature space, what means something to those who only see rows.
-KEPT = tuple(
-    name for name in FITTED if name not in ("x_loadings_", "y_loadings_", "x_std_", "y_std_", "_y_slopes")
-)
 
 
-class KernelCCA(BaseCCA, BaseEstimator):
+class KernelCCA(StreamingCCA, BaseEstimator):
     """Canonical correlation analysis in the feature spaces of kernels.
 
     Finds functions f_i of the rows of X and g_i of the rows of y such that f_i(x) and g_i(y) have unit
@@ -113,11 +108,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
     True
     """
 
-    _arrays: ClassVar[tuple[str, ...]] = KEPT
-    _maps: tuple[Map, Map]
-    _variances: tuple[Array, Array]
-    gamma_: tuple[float | None, float | None]
-    ridge_: tuple[float, float]
+    _of_rows: ClassVar[frozenset[str]] = BaseCCA._of_rows | {"gamma_", "ridge_"}
 
     def __init__(
         self,
@@ -195,7 +186,18 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
 
-    def _asked(self) -> tuple[Problem, Options]:
+    @property
+    def gamma_(self) -> tuple[float | None, float | None]:
+        """The gamma of each view; None for kernels without one."""
+        return self._learned().gamma
+
+    @property
+    def ridge_(self) -> tuple[float, float]:
+        """The ridge of each view."""
+        return self._learned().ridge
+
+    def problem_and_options(self) -> tuple[Problem, Options]:
+        """The problem that the parameters ask for, and how to solve it; ValueError if they are wrong."""
         params = self.get_params(deep=False)
         problem, options = checked({**params, "scale": False, "covariance": "auto"}, registry.KERNEL)
         asked_kernels(params)
@@ -208,40 +210,38 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         asked, counts = asked_kernels(self.get_params(deep=False))
         if self.approximation is None:
             found = grams(views, asked, problem.center, rng)
-            facts = self._facts(found, problem, views.n_samples)
+            learned = learned_of(found, problem, views.n_samples)
             assert found.diagonals is not None
-            rx, ry = map(KernelRidge, facts["ridge_"], found.diagonals)
+            rx, ry = map(KernelRidge, learned.ridge, found.diagonals)
             # They are centred already.
-            return Prepared(found.views, problem._replace(center=False, ridge=(rx, ry)), facts)
+            return Prepared(found.views, problem._replace(center=False, ridge=(rx, ry)), learned)
         found = features(views, asked, self.approximation, counts, problem.center, rng)
         mapped = MappedViews(views.views, *found.maps)
-        facts = self._facts(found, problem, views.n_samples)
+        learned = learned_of(found, problem, views.n_samples)
         # Features of rows on a cluster are made where the rows are.
         fits = 8 * views.n_samples * (mapped.n_features_x + mapped.n_features_y) <= budget() and views.local
         return Prepared(
-            stored(found.views) if fits else mapped, problem._replace(ridge=facts["ridge_"]), facts
+            stored(found.views) if fits else mapped, problem._replace(ridge=learned.ridge), learned
         )
 
-    def _prepared_stream(
-        self, views: Views, problem: Problem, rng: np.random.Generator
-    ) -> tuple[Views, Problem, dict[str, Any]]:
+    def _prepared_stream(self, views: Views, problem: Problem, rng: np.random.Generator) -> Prepared:
+        """Features of the first rows, from which landmarks or frequencies, gamma and variances come."""
         assert self.approximation is not None
         asked, counts = asked_kernels(self.get_params(deep=False))
         nystroem = self.approximation == "nystroem"
         if views.n_samples < (max(counts) if nystroem else FIRST_ROWS):
             least = f"n_landmarks={self.n_landmarks}" if nystroem else str(FIRST_ROWS)
-            warnings.warn(
+            text = (
                 f"{'landmarks, ' if nystroem else ''}gamma and what the ridge is made of come from the first "
-                f"batch, which has {views.n_samples} rows, fewer than {least}: begin with more",
-                UserWarning,
-                stacklevel=4,
+                f"batch, which has {views.n_samples} rows, fewer than {least}: begin with more"
             )
+            issue(said(text, UserWarning))
         found = features(views, asked, self.approximation, counts, problem.center, rng)
         for label, variances in zip(views.labels, found.variances, strict=True):
             if problem.center and not np.any(variances > 0):
                 raise ValueError(f"the first batch of {label} does not vary, and all else comes from it")
-        facts = self._facts(found, problem, views.n_samples)
-        return found.views, problem._replace(ridge=facts["ridge_"]), facts
+        learned = learned_of(found, problem, views.n_samples)
+        return Prepared(found.views, problem._replace(ridge=learned.ridge), learned)
 
     def _refuses_streams(self) -> str | None:
         if self.approximation is not None:
@@ -251,24 +251,21 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             "approximation='nystroem' or 'fourier'"
         )
 
-    def _streamed(self, views: Views) -> Views:
-        return MappedViews(views, *self._maps)
-
-    def _forget_solution(self) -> None:
-        super()._forget_solution()
-        if "_stream" in self.__dict__ and "_maps" in self.__dict__:
-            # The ridge is that of as many rows as there are by now.
-            problem, _ = self._asked()
-            self.ridge_ = _ridges(problem, self._variances, self.n_samples_, self._maps)
-            self._stream.ridge(self.ridge_)
+    def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
+        """The rows of a stream, with the ridge of as many rows as there are by now."""
+        assert rows.learned is not None
+        problem, _ = self.problem_and_options()
+        ridge = _ridges(problem, rows.learned.variances, rows.n_samples, rows.learned.maps)
+        stream.ridge(ridge)
+        return rows._replace(learned=rows.learned._replace(ridge=ridge))
 
     def merge(self, other: Any) -> Self:
         """Add the rows that another model with the same landmarks or frequencies has seen.
 
         These come from the first batch: models that began with the same one both count its rows.
         """
-        ours, theirs = (model.__dict__.get("_maps") for model in (self, other))
-        if ours is not None and same_parts(ours, theirs):
+        ours, theirs = (model._fitted and model._fitted.rows.learned for model in (self, other))
+        if ours and theirs and same_parts(ours.maps, theirs.maps):
             return super().merge(other)
         raise ValueError("features of other landmarks or frequencies cannot be added: use one stream, or fit")
 
@@ -280,55 +277,24 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             found = trivial(n, p1, p2, solution, because, "Use a larger ridge")
         return found + memorised(solution)
 
-    def _facts(self, found: Fitted, problem: Problem, n: int) -> dict[str, Any]:
-        return {
-            "_maps": found.maps,
-            "_variances": found.variances,
-            "gamma_": found.gammas,
-            "ridge_": _ridges(problem, found.variances, n, found.maps),
-        }
+    def _kept(self, solution: Solution) -> Solution:
+        """What is kept of a solution: what means something to those who only see rows."""
+        return without_features(solution)
 
-    def _widths(self) -> tuple[int, int]:
-        return self._maps[0].n_features, self._maps[1].n_features
-
-    def _project(self, m: Matrix, view: int, offset: int = 0) -> Array:
-        """Scores of rows through their features, a few rows at a time."""
-        f = self._maps[view]
-        rows = max(1, BLOCK_BYTES // (8 * f.n_features))
-        name = partial(describe, "y" if view else "X", self._names()[view])
-        dtype = np.float32 if m.dtype.kind == "f" and m.dtype.itemsize <= 4 else np.float64
-        scores = np.empty((m.shape[0], len(self.canonical_correlations_)), dtype)
-        for start in range(0, len(scores), rows):
-            part = m[start : start + rows]
-            require_finite(part, name, offset + start)
-            scores[start : start + rows] = super()._project(f(part), view, offset + start)
-        return scores
+    def _learned(self) -> Learned:
+        """What was learned of the rows."""
+        learned = self._known().rows.learned
+        assert learned is not None
+        return learned
 
     def _require_columns(self, p: int, names: Array | None, view: int, label: str) -> None:
-        expected = self.n_features_y_ if view else self.n_features_in_
-        f = self._maps[view]
+        expected, f = self._known().rows.n_features[view], self._learned().maps[view]
         if p != expected and isinstance(f, Gram) and f.kernel.name == "precomputed":
             raise ValueError(
                 f"{label} has {p} columns, but KernelCCA is expecting {expected} features as input: with a "
                 "precomputed kernel, the values of new rows (rows) with all training rows (columns)"
             )
         super()._require_columns(p, names, view, label)
-
-    def _packed_facts(self) -> tuple[Any, dict[str, Array]]:
-        for f in self._maps:
-            if isinstance(f, Gram | Nystroem) and f.kernel.function is not None:
-                raise ValueError(
-                    "a model with a kernel function of your own cannot be saved: a file holds no code. Use "
-                    "one of the kernels by name, or kernel='precomputed'"
-                )
-        return packed(Learned(self._maps, self._variances, self.gamma_, self.ridge_), "more")
-
-    def _unpack_facts(self, spec: Any, arrays: dict[str, Array], version: int) -> None:
-        found: Learned = (old_files.kernel_facts if version == 1 else unpacked)(spec, arrays)
-        self._maps, self._variances = found.maps, found.variances
-        self.gamma_, self.ridge_ = found.gamma, found.ridge
-        for f, p in zip(self._maps, (self.n_features_in_, self.n_features_y_), strict=True):
-            _require_map(f, p)
 
 
 def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[int, int]]:
@@ -383,6 +349,12 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
     return (found[0], found[1]), (int(counts[0]), int(counts[1]))
 
 
+def learned_of(found: Fitted, problem: Problem, n: int) -> Learned:
+    """What was learned of n rows."""
+    ridge = _ridges(problem, found.variances, n, found.maps)
+    return Learned(found.maps, found.variances, found.gammas, ridge)
+
+
 def _ridges(
     problem: Problem, variances: tuple[Array, Array], n: int, maps: tuple[Map, Map]
 ) -> tuple[float, float]:
@@ -402,21 +374,3 @@ def _require_local(data: Any) -> None:
             "exact kernel CCA compares every row with all others, and those of Dask are not in one place: "
             "use approximation='nystroem' or 'fourier'"
         )
-
-
-def _require_map(f: Any, p: int) -> None:
-    """Raise TypeError unless the parts of a loaded map fit together."""
-    if not isinstance(f, Gram | Nystroem | Fourier):
-        raise TypeError("a map is of no known kind")
-    if isinstance(f, Fourier):
-        sizes = [(f.frequencies.shape[0], p)]
-    else:
-        if not isinstance(f.kernel, Kernel) or f.kernel.name not in KERNELS:
-            raise TypeError("a kernel is of no known kind")
-        width = f.rows.shape[0] if isinstance(f, Gram) else f.root.shape[0]
-        columns = 0 if f.kernel.name == "precomputed" else p
-        sizes = [(f.rows.shape[0], width), (f.rows.shape[1], columns)]
-    if len(f.shift):
-        sizes.append((len(f.shift), p))
-    if any(found != expected for found, expected in sizes):
-        raise TypeError("the parts of a map do not fit together")

@@ -1,4 +1,4 @@
-"""Models loaded from files."""
+"""Model files: what is in them, written and read. `fitting.archive` has the container."""
 
 from __future__ import annotations
 
@@ -6,17 +6,72 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
+from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Nystroem
 from ..data.names import shown
-from ..fitting import archive as persist
-from ..fitting.warnings import Remark
-from .base import COUNTS, FACTS, BaseCCA
+from ..fitting import archive, old_files
+from ..fitting.fit import Fit
+from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
+from ..fitting.streams import KINDS, Sketch, Statistics, Stream, kept_by
+from ..fitting.warnings import OverfitWarning, Remark
+from ..machine.arrays import Array
+from ..solvers.problem import Solution
+from ..version import __version__
+from .base import BaseCCA, plain_params
 from .cca import CCA
+from .fitted import Fitted, Rows, named
 from .kernel import KernelCCA
 from .provenance import LENGTH, Origin
 from .sparse import SparseCCA
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
+# Arrays of a file, named like the attributes of a model, and the fields of the solution that they are.
+ARRAYS = {
+    "canonical_correlations_": "correlations",
+    "training_correlations_": "training_correlations",
+    "x_weights_": "x_weights",
+    "y_weights_": "y_weights",
+    "x_mean_": "mean_x",
+    "y_mean_": "mean_y",
+    "residuals_": "residuals",
+    "error_bounds_": "error_bounds",
+}
+# Those that kernel models do not have.
+COLUMN_ARRAYS = {
+    "x_loadings_": "x_loadings",
+    "y_loadings_": "y_loadings",
+    "x_std_": "std_x",
+    "y_std_": "std_y",
+    "_y_slopes": "y_slopes",
+}
+
+
+def save(model: BaseCCA, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file, atomically."""
+    # A stream of too few rows as yet has a state, but no solution.
+    fit = _fit_if_any(model)
+    rows, stream = model._known().rows, model._stream
+    meta: dict[str, Any] = {
+        "library": __version__,
+        "estimator": type(model).__name__,
+        "params": plain_params(model),
+        "fitted": fit is not None,
+        "facts": _packed_facts(rows, fit),
+        "history": [] if fit is None else fit.history,
+        "remarks": [] if fit is None else [[remark.text, remark.overfit] for remark in fit.remarks],
+        "y_1d": rows.y_1d,
+        "feature_names": [None if names is None else [str(name) for name in names] for names in rows.names],
+    }
+    meta["stream"], arrays = _packed_stream(stream)
+    meta["more"], more = _packed_learned(rows.learned)
+    # Rows that came later are not of these files.
+    origin = None if stream is not None else model.provenance
+    meta["origin"] = None if origin is None else origin.packed()
+    arrays |= more
+    if fit is not None:
+        arrays |= {name: getattr(fit.solution, field) for name, field in _arrays_of(model).items()}
+    archive.write(path, arrays, meta)
 
 
 def load(path: str | os.PathLike[str]) -> BaseCCA:
@@ -33,35 +88,104 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     ...     round(appgrad.load(path).score(X, y), 6)
     0.498082
     """
-    arrays, meta = persist.read(path)
+    arrays, meta = archive.read(path)
     if meta.get("estimator") not in ESTIMATORS:
         raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
     try:
-        model: BaseCCA = ESTIMATORS[meta["estimator"]]().set_params(
-            **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
-        )
-        fitted, model._y_1d = meta.get("fitted", True), meta["y_1d"]
-        for name in FACTS if fitted else COUNTS:
-            setattr(model, name, _fact(name, meta["facts"][name]))
-        model._set_names(*meta["feature_names"])
-        model._unpack_facts(meta.get("more"), arrays, meta["version"])
-        if fitted:
-            model.history_ = _history(meta["history"])
-            model._remarks = _remarks(meta.get("remarks", []))
-            for name in model._arrays:
-                setattr(model, name, arrays[name])
-            _require_whole(model)
-            origin, k = meta.get("origin"), len(model.canonical_correlations_)
-            model._origin = None if origin is None else Origin.unpacked(origin, k)
-        if meta.get("stream") is not None or not fitted:
-            model._unpack_stream(meta["stream"], arrays, meta["version"])
+        return _model(arrays, meta)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
+
+
+def _model(arrays: dict[str, Array], meta: dict[str, Any]) -> BaseCCA:
+    """The model of a file; KeyError, TypeError or ValueError where it is none."""
+    model: BaseCCA = ESTIMATORS[meta["estimator"]]().set_params(
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
+    )
+    fitted = meta.get("fitted", True)
+    rows = _rows(arrays, meta, kernel=isinstance(model, KernelCCA))
+    fit, origin = None, None
+    if fitted:
+        fit = _fit(arrays, meta, rows, _arrays_of(model))
+        if meta.get("origin") is not None:
+            origin = Origin.unpacked(meta["origin"], len(fit.solution.correlations))
+    if meta.get("stream") is not None or not fitted:
+        model._stream = _stream(arrays, meta, rows)
+    model._fitted = Fitted(rows, fit, origin)
     return model
 
 
-def _fact(name: str, found: Any) -> Any:
+def _arrays_of(model: BaseCCA) -> dict[str, str]:
+    """The arrays of a model's file, by name, and the fields of the solution that they are."""
+    return ARRAYS if isinstance(model, KernelCCA) else ARRAYS | COLUMN_ARRAYS
+
+
+def _fit_if_any(model: BaseCCA) -> Fit | None:
+    """The fit of a model; None for a stream that cannot be solved yet."""
+    try:
+        return model._solved()
+    except NotFittedError:
+        if model._fitted is None:
+            raise
+        return None
+
+
+def _packed_facts(rows: Rows, fit: Fit | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "n_samples_": rows.n_samples,
+        "n_features_in_": rows.n_features[0],
+        "n_features_y_": rows.n_features[1],
+    }
+    if fit is None:
+        return facts
+    return facts | {
+        "n_iter_": [fit.iterations] * len(fit.solution.correlations),
+        "n_passes_": fit.passes,
+        "solver_": fit.solver,
+        "solver_reason_": fit.reason,
+    }
+
+
+def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
+    """What a file says of the rows of a model."""
+    n, p1, p2 = (_fact(meta, name) for name in ("n_samples_", "n_features_in_", "n_features_y_"))
+    x, y = (named(names) for names in meta["feature_names"])
+    if any(names is not None and names.shape != (p,) for names, p in ((x, p1), (y, p2))):
+        raise TypeError("feature names do not match the number of columns")
+    learned: Learned | None = None
+    if kernel:
+        read = old_files.kernel_facts if meta["version"] == 1 else unpacked
+        learned = read(meta.get("more"), arrays)
+        if not isinstance(learned, Learned):
+            raise TypeError("it holds nothing that was learned of rows")
+        for f, p in zip(learned.maps, (p1, p2), strict=True):
+            _require_map(f, p)
+    return Rows(n, (p1, p2), (x, y), meta["y_1d"], learned)
+
+
+def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dict[str, str]) -> Fit:
+    """What a file says of the fit of a model."""
+    k = len(arrays["canonical_correlations_"])
+    for name in fields:
+        _require_whole(name, arrays[name], rows.widths, k)
+    none = dict.fromkeys(COLUMN_ARRAYS.values(), np.empty(0))
+    found = {field: arrays[name] for name, field in fields.items()}
+    history, steps = _history(meta["history"]), _fact(meta, "n_iter_")
+    return Fit(
+        solution=Solution(**(none | found), condition=np.nan, ranks=(0, 0)),
+        solver=_fact(meta, "solver_"),
+        reason=_fact(meta, "solver_reason_"),
+        history=history,
+        iterations=steps[0],
+        passes=_fact(meta, "n_passes_"),
+        seconds=history[-1]["seconds"],
+        remarks=_remarks(meta.get("remarks", [])),
+    )
+
+
+def _fact(meta: dict[str, Any], name: str) -> Any:
     """A fact of a fit; TypeError where it is of another kind."""
+    found = meta["facts"][name]
     kind = {"n_passes_": float, "solver_": str, "solver_reason_": str}.get(name, int)
     values = found if name == "n_iter_" else [found]
     if not isinstance(values, list) or not values or any(type(value) is not kind for value in values):
@@ -75,7 +199,9 @@ def _remarks(found: Any) -> tuple[Remark, ...]:
     """What a fit has warned of; TypeError for what is none."""
     if not isinstance(found, list) or any([type(part) for part in one] != [str, bool] for one in found):
         raise TypeError("its remarks are of another kind")
-    return tuple(Remark(shown(text, LENGTH), overfit) for text, overfit in found)
+    return tuple(
+        Remark(shown(text, LENGTH), OverfitWarning if overfit else UserWarning) for text, overfit in found
+    )
 
 
 def _history(found: Any) -> list[dict[str, Any]]:
@@ -89,19 +215,63 @@ def _history(found: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _require_whole(model: BaseCCA) -> None:
-    """Raise TypeError unless the arrays of a loaded model fit together and are finite."""
-    k, p1, p2 = len(model.canonical_correlations_), model.n_features_in_, model.n_features_y_
-    names = zip(model._names(), (p1, p2), strict=True)
-    if not all(found is None or found.shape == (p,) for found, p in names):
-        raise TypeError("feature names do not match the number of columns")
-    p1, p2 = model._widths()
-    for name in model._arrays:
-        array = getattr(model, name)
-        p = p2 if name in ("y_weights_", "y_loadings_", "y_mean_", "y_std_", "_y_slopes") else p1
+def _require_whole(name: str, array: Array, widths: tuple[int, int], k: int) -> None:
+    """Raise TypeError unless an array of a file has the shape its name asks for, and is finite."""
+    view = name.lstrip("_")[:2]
+    shape: tuple[int, ...] = (k,)
+    if view in ("x_", "y_"):
+        p = widths[("x_", "y_").index(view)]
         shape = (p,) if name.endswith(("mean_", "std_")) else (p, k)
-        shape = shape if name[1] == "_" or name == "_y_slopes" else (k,)
-        if array.shape != shape or array.dtype.kind != "f":
-            raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}, expected {shape}")
-        if name != "error_bounds_" and not np.all(np.isfinite(array)):
-            raise TypeError(f"{name} is not finite")
+    if array.shape != shape or array.dtype.kind != "f":
+        raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}, expected {shape}")
+    if name != "error_bounds_" and not np.all(np.isfinite(array)):
+        raise TypeError(f"{name} is not finite")
+
+
+def _packed_stream(stream: Statistics | Sketch | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
+    """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
+    if stream is None:
+        return None, {}
+    kept = Stream(stream.problem, stream.options, stream.snapshot())
+    spec, arrays = packed(kept, "stream")
+    return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
+
+
+def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> Statistics | Sketch:
+    """The stream of a file."""
+    solver, spec = meta["stream"]["solver"], meta["stream"]["state"]
+    found = old_files.stream(solver, spec, arrays) if meta["version"] == 1 else unpacked(spec, arrays)
+    stream = KINDS[kept_by(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
+    stream.restore(found.kept, *rows.widths)
+    return stream
+
+
+def _packed_learned(learned: Learned | None) -> tuple[Any, dict[str, Array]]:
+    """What a kernel model has learned of its rows, as JSON and arrays."""
+    if learned is None:
+        return None, {}
+    for f in learned.maps:
+        if isinstance(f, Gram | Nystroem) and f.kernel.function is not None:
+            raise ValueError(
+                "a model with a kernel function of your own cannot be saved: a file holds no code. Use "
+                "one of the kernels by name, or kernel='precomputed'"
+            )
+    return packed(learned, "more")
+
+
+def _require_map(f: Any, p: int) -> None:
+    """Raise TypeError unless the parts of a loaded map fit together."""
+    if not isinstance(f, Gram | Nystroem | Fourier):
+        raise TypeError("a map is of no known kind")
+    if isinstance(f, Fourier):
+        sizes = [(f.frequencies.shape[0], p)]
+    else:
+        if not isinstance(f.kernel, Kernel) or f.kernel.name not in KERNELS:
+            raise TypeError("a kernel is of no known kind")
+        width = f.rows.shape[0] if isinstance(f, Gram) else f.root.shape[0]
+        columns = 0 if f.kernel.name == "precomputed" else p
+        sizes = [(f.rows.shape[0], width), (f.rows.shape[1], columns)]
+    if len(f.shift):
+        sizes.append((len(f.shift), p))
+    if any(found != expected for found, expected in sizes):
+        raise TypeError("the parts of a map do not fit together")

@@ -7,20 +7,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..data.names import shown
-from ..machine.arrays import Array
+from ..inference.holdout import HeldOut
 
 # Letters of a text from a file that are shown.
 LENGTH = 2000
-
-
-class HeldOut(NamedTuple):
-    """Correlations on rows left out of the fit, one per component, and how they were obtained.
-
-    They are NaN where they cannot be had.
-    """
-
-    correlations: Array
-    method: str
 
 
 class Origin(NamedTuple):

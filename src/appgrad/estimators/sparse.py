@@ -145,7 +145,8 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
     def _refuses_streams(self) -> str | None:
         return f"{type(self).__name__} needs all rows at a time: use fit, which also takes files of any size"
 
-    def _asked(self) -> tuple[Problem, Options]:
+    def problem_and_options(self) -> tuple[Problem, Options]:
+        """The problem that the parameters ask for, and how to solve it; ValueError if they are wrong."""
         params = self.get_params(deep=False)
         rest = {"oversampling": 0, "preconditioner": "jacobi", "covariance": "auto", "forget": None}
         problem, options = checked({**params, **rest}, registry.SPARSE)
@@ -166,11 +167,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
 
     def _first(self, problem: Problem) -> tuple[Array, Array] | None:
         """The weights of the last fit, as those of regressions."""
-        if (
-            not self.warm_start
-            or "canonical_correlations_" not in self.__dict__
-            or self.support == "component"
-        ):
+        if not self.warm_start or self._fitted is None or self.support == "component":
             return None
         rho = self.canonical_correlations_
         if len(rho) != problem.n_components:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -19,13 +18,12 @@ from ..data.derived import CountedViews
 from ..data.sources import as_views
 from ..data.views import Views
 from ..fitting.progress import logger
-from ..fitting.warnings import OverfitWarning
 from ..machine.arrays import Array
 from ..solvers.sparse.batch import largest_alpha, sparse_covariance
 from ..solvers.sparse.regressions import NothingLeftError
+from .base import is_one_dimensional
 from .cca import CCA
 from .sparse import SparseCCA
-from .streaming import ndim
 
 # Unless asked otherwise.
 POINTS = 20
@@ -102,11 +100,8 @@ def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Ite
     for i in reversed(range(len(grid))):
         model.set_params(**{name: grid[i]})
         try:
-            with warnings.catch_warnings():
-                # Whether correlations say anything is what paths are compared by.
-                warnings.simplefilter("ignore", OverfitWarning)
-                model.fit(views)
-            model._remarks = tuple(remark for remark in model._remarks if not remark.overfit)
+            # Whether correlations say anything is what paths are compared by.
+            model._keep(model._fitted_to(views).without_overfit())
         except NothingLeftError as error:
             # Of pairs of penalties, another may leave something.
             failed = failed or error
@@ -122,7 +117,7 @@ def _alphas(views: Views, model: SparseCCA, alphas: int | Sequence[Any]) -> list
         return _sorted(alphas, descending=True)
     if alphas < 1:
         raise ValueError(f"alphas must be a list or a number of at least 1, got {alphas}")
-    problem, _ = model._asked()
+    problem, _ = model.problem_and_options()
     k = 1 if model.support == "component" else problem.n_components
     limit = largest_alpha(sparse_covariance(views, problem), k)
     if limit == 0:
@@ -209,13 +204,46 @@ class SparseCCACV(CCA):
             raise ValueError(f"estimator must be None or a SparseCCA, got {self.estimator!r}")
         model = SparseCCA(1) if self.estimator is None else clone(self.estimator)
         model.set_params(warm_start=True, alpha=None, n_nonzero=None)
-        views, one_dimensional = CountedViews(as_views(X, y)), y is not None and ndim(y) == 1
+        views, one_dimensional = CountedViews(as_views(X, y)), is_one_dimensional(y)
         # What is wrong with rows is said of rows, not of folds.
         moments(views)
         if self.alphas is None:
             name, grid = "n_nonzero", self._counts(views, model)
         else:
             name, grid = "alpha", _alphas(views, model, self.alphas)
+        scores = self._fold_scores(views, model, name, grid)
+        best = _chosen(scores, self.rule)
+        # The way there is the path's: from denser ones.
+        fits = dict(_path(views, model, name, grid[best:]))
+        if 0 not in fits:
+            raise ValueError(
+                f"{name}={grid[best]!r} was chosen, but leaves nothing of all rows: use rule='max'"
+            )
+        fitted = fits[0]
+        known = fitted._known()
+        fitted._fitted = known._replace(rows=known.rows._replace(y_1d=one_dimensional))
+        # The model is the chosen one, but for its passes: those of folds count too.
+        self._fitted = fitted._fitted._replace(fit=fitted._solved()._replace(passes=views.passes))
+        self.best_estimator_, self.grid_, self.scores_, self.best_index_ = fitted, grid, scores, best
+        return self
+
+    @property
+    def n_nonzero_(self) -> tuple[int, int]:
+        """Columns of each view with a weight in any component."""
+        return self.best_estimator_.n_nonzero_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chosen model to one file; `appgrad.load` reads it back as a `SparseCCA`."""
+        check_is_fitted(self)
+        self.best_estimator_.save(path)
+
+    from_covariance = SparseCCA.from_covariance
+
+    def _refuses_streams(self) -> str | None:
+        return f"{type(self).__name__} needs all rows at a time: use fit, which also takes files of any size"
+
+    def _fold_scores(self, views: CountedViews, model: SparseCCA, name: str, grid: list[Any]) -> Array:
+        """Mean correlation on the rows of each fold (rows) for each point of the grid (columns)."""
         splits = list(check_cv(self.cv).split(np.empty((views.n_samples, 1))))
         fewest = min(len(test) for _, test in splits)
         if fewest < FEWEST_ROWS:
@@ -234,38 +262,7 @@ class SparseCCACV(CCA):
                 logger.info(
                     "fold %d of %d: best mean correlation %.3f", row + 1, len(splits), scores[row].max()
                 )
-        best = _chosen(scores, self.rule)
-        # The way there is the path's: from denser ones.
-        fits = dict(_path(views, model, name, grid[best:]))
-        if 0 not in fits:
-            raise ValueError(
-                f"{name}={grid[best]!r} was chosen, but leaves nothing of all rows: use rule='max'"
-            )
-        fitted = fits[0]
-        self.__dict__.update(
-            {key: value for key, value in vars(fitted).items() if key not in fitted.get_params(deep=False)}
-        )
-        self._y_1d = fitted._y_1d = one_dimensional
-        # Those of folds count too.
-        self.n_passes_ = views.passes
-        self._set_names(*views.names)
-        self.best_estimator_, self.grid_, self.scores_, self.best_index_ = fitted, grid, scores, best
-        return self
-
-    @property
-    def n_nonzero_(self) -> tuple[int, int]:
-        """Columns of each view with a weight in any component."""
-        return self.best_estimator_.n_nonzero_
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the chosen model to one file; `appgrad.load` reads it back as a `SparseCCA`."""
-        check_is_fitted(self, "best_estimator_")
-        self.best_estimator_.save(path)
-
-    from_covariance = SparseCCA.from_covariance
-
-    def _refuses_streams(self) -> str | None:
-        return f"{type(self).__name__} needs all rows at a time: use fit, which also takes files of any size"
+        return scores
 
     def _counts(self, views: Views, model: SparseCCA) -> list[Any]:
         if self.n_nonzeros is not None:

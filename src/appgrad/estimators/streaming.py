@@ -3,89 +3,59 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable
+from functools import update_wrapper
 from operator import length_hint
-from typing import Any, ClassVar, Self
+from types import MethodType
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
+from sklearn.exceptions import NotFittedError
 
 from ..covariance.moments import moments
 from ..data.arrays import ArrayViews
+from ..data.kernels import MappedViews
 from ..data.sources import as_views, is_views
 from ..data.views import Block, Views
-from ..fitting import old_files
+from ..fitting.fit import Fit, fit_of_stream, generator, require_components
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
-from ..fitting.run import LOSS
-from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
-from ..fitting.streams import (
-    KINDS,
-    Sketch,
-    Statistics,
-    Stream,
-    from_covariances,
-    kept_by,
-    stream_for,
-)
-from ..fitting.warnings import Remark, overfit_warnings, said, trivial
-from ..machine.arrays import EPS, Array
+from ..fitting.streams import Sketch, Statistics, from_covariances, kept_by, stream_for
+from ..fitting.warnings import issue, said
 from ..solvers import registry
 from ..solvers.loop import says_stop
 from ..solvers.problem import Limits, Problem, Progress, Solution
 from ..solvers.solver import Options
-from .provenance import Origin
-
-# Arrays that make up a fitted model, in the order of the public contract.
-FITTED = (
-    "canonical_correlations_",
-    "training_correlations_",
-    "x_weights_",
-    "y_weights_",
-    "x_loadings_",
-    "y_loadings_",
-    "x_mean_",
-    "y_mean_",
-    "x_std_",
-    "y_std_",
-    "residuals_",
-    "error_bounds_",
-    "_y_slopes",
-)
-# What else a stream leaves to be computed when it is first asked for.
-LAZY = ("n_iter_", "n_passes_", "solver_", "solver_reason_", "history_", "_remarks")
+from .base import BaseCCA, Prepared, is_one_dimensional
+from .fitted import Fitted, Rows, named
 
 
-def _streams(model: Any) -> bool:
-    """Whether the solver asked for can do without all rows at a time; an error that says so otherwise."""
-    refusal = model._refuses_streams()
-    if refusal is None:
-        return True
-    raise AttributeError(refusal)
+class StreamMethod:
+    """A method that an estimator has only if its rows may come batch by batch.
+
+    Where they may not, asking for it raises an AttributeError that says why, so that `hasattr` is False.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        update_wrapper(self, function)  # type: ignore[arg-type]
+
+    def __get__(self, model: StreamingCCA | None, owner: type | None = None) -> Callable[..., Any]:
+        if model is None:
+            return self.function
+        refusal = model._refuses_streams()
+        if refusal is not None:
+            raise AttributeError(refusal)
+        return MethodType(self.function, model)
 
 
-class StreamingMixin:
+class StreamingCCA(BaseCCA):
     """Estimators whose rows come one batch after the other."""
 
-    # A fit in Python has none.
-    _origin: Origin | None = None
-
-    _arrays: ClassVar[tuple[str, ...]] = FITTED
-    _stream: Statistics | Sketch
-    callback: Callable[[Progress], Any] | None
-    checkpoint: Any
-    random_state: Any
     solver: str
-    verbose: int
-    n_samples_: int
-    n_features_in_: int
-    n_features_y_: int
 
-    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @StreamMethod
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows to those seen so far, few or many at a time; the solution is computed when asked for.
 
@@ -105,48 +75,27 @@ class StreamingMixin:
         >>> model.canonical_correlations_.round(6)
         array([0.795608, 0.200556, 0.07257 ])
         """
-        one_dimensional = y is not None and ndim(y) == 1
         raw = as_views(X, y, min_rows=1)
-        stream = self.__dict__.get("_stream")
-        facts: dict[str, Any] = {}
         # All of them, before any is added.
         if not np.isfinite(sum(map(_squares, raw.blocks()))):
             moments(raw)
             raise ValueError("values are too large to be squared in double precision: rescale the columns")
-        if stream is None:
-            problem, options = self._asked()
-            _warn_of_budgets(options)
-            if self.checkpoint is not None:
-                warnings.warn("checkpoint is for fit: of a stream, save the model", UserWarning, stacklevel=2)
-            if "canonical_correlations_" in self.__dict__:
-                warnings.warn(
-                    "partial_fit starts a new model here: fit keeps nothing of its rows to add to",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            rng = generator(self.random_state)
-            views, problem, facts = self._prepared_stream(raw, problem, rng)
-            stream = stream_for(views, problem, options, rng)
+        if self._stream is None:
+            stream, views, rows = self._begun(raw, is_one_dimensional(y))
         else:
             self._require_columns(raw.n_features_x, raw.names[0], 0, raw.labels[0])
             self._require_columns(raw.n_features_y, raw.names[1], 1, raw.labels[1])
-            views = self._streamed(raw)
+            stream, rows = self._stream, self._known().rows
+            views = raw if rows.learned is None else MappedViews(raw, *rows.learned.maps)
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
             x, y = block.x.copy(), block.y.copy()
             stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
-            if "_stream" not in self.__dict__:
-                self._stream, self.n_samples_, self._y_1d = stream, 0, one_dimensional
-                # Rows of a stream are not those of the files of an earlier fit.
-                self._origin = None
-                self.n_features_in_, self.n_features_y_ = raw.n_features_x, raw.n_features_y
-                self._set_names(*raw.names)
-                self.__dict__.update(facts)
-            self.n_samples_ += block.x.shape[0]
-            self._forget_solution()
+            rows = rows._replace(n_samples=rows.n_samples + x.shape[0])
+            self._follow(stream, rows)
         return self
 
-    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @StreamMethod
     def fit_stream(self, batches: Iterable[Any]) -> Self:
         """Fit to pairs (X, y) from any iterable, one after the other, none of them kept.
 
@@ -159,20 +108,19 @@ class StreamingMixin:
             raise TypeError(
                 "fit_stream takes pairs (X, y): use fit(views), or partial_fit(views) to add to a model"
             )
-        before, start = self.__dict__.copy(), time.perf_counter()
-        self.__dict__.pop("_stream", None)
-        self._forget_solution()
+        before, start = (self._fitted, self._stream), time.perf_counter()
+        self._fitted, self._stream = None, None
         try:
             with followed("stream", self.verbose, self.callback) as callback:
                 self._take(batches, callback)
-            if "_stream" not in self.__dict__:
+            if self._stream is None:
                 raise ValueError("the stream had no rows")
         finally:
-            if "_stream" not in self.__dict__:
-                self.__dict__.update(before)
+            if self._stream is None:
+                self._fitted, self._stream = before
             else:
                 self._stream.finish()
-                self._forget_solution()
+                self._follow(self._stream, self._known().rows)
         if self.verbose:
             spent = time.perf_counter() - start
             logger.info("the stream ended after %d rows and %.1f s", self.n_samples_, spent)
@@ -194,6 +142,7 @@ class StreamingMixin:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {number}: {error}") from error
             if callback is not None:
+                assert self._stream is not None
                 spent, tcc = time.perf_counter() - start, self._stream.tcc
                 progress = Progress(
                     number,
@@ -208,23 +157,21 @@ class StreamingMixin:
                 if says_stop(callback(progress)):
                     break
 
-    def merge(self, other: StreamingMixin) -> Self:
+    def merge(self, other: StreamingCCA) -> Self:
         """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's.
 
         In place; parameters are those of this model.
         """
         if other is self:
             raise ValueError("a model cannot be merged with itself: its rows would count twice")
-        for model, name in ((self, "this model"), (other, "the other model")):
-            if "_stream" not in model.__dict__:
-                raise ValueError(
-                    f"merge is for models of partial_fit, which keep the sums of their rows: {name} has none"
-                )
-        self._require_columns(other.n_features_in_, other._names()[0], 0, "X of the other model")
-        self._require_columns(other.n_features_y_, other._names()[1], 1, "y of the other model")
-        self._stream.merge(other._stream)
-        self.n_samples_ += other.n_samples_
-        self._forget_solution()
+        ours, theirs = (
+            _stream_of(model, name) for model, name in ((self, "this model"), (other, "the other model"))
+        )
+        rows, more = self._known().rows, other._known().rows
+        self._require_columns(more.n_features[0], more.names[0], 0, "X of the other model")
+        self._require_columns(more.n_features[1], more.names[1], 1, "y of the other model")
+        ours.merge(theirs)
+        self._follow(ours, rows._replace(n_samples=rows.n_samples + more.n_samples))
         return self
 
     @classmethod
@@ -239,12 +186,38 @@ class StreamingMixin:
         problem, options = checked(model.get_params(deep=False))
         if kept_by(options.solver) != registry.SUMS:
             raise ValueError(f"solver={options.solver!r} needs rows: use 'auto' or 'exact' here")
-        model._stream = Statistics(problem, options, np.random.default_rng(0))
-        model._stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
-        model._stream.single, model._y_1d = False, False
-        model.n_samples_ = int(n)
-        model.n_features_in_, model.n_features_y_ = (len(np.atleast_2d(S)) for S in (Sx, Sy))
+        stream = Statistics(problem, options, np.random.default_rng(0))
+        stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
+        stream.single = False
+        p1, p2 = (len(np.atleast_2d(S)) for S in (Sx, Sy))
+        model._follow(stream, Rows(int(n), (p1, p2)))
         return model
+
+    def _begun(self, raw: Views, one_dimensional: bool) -> tuple[Statistics | Sketch, Views, Rows]:
+        """A stream that begins with these rows, what solvers are given of them, and what is known of them."""
+        problem, options = self.problem_and_options()
+        _warn_of_budgets(options)
+        if self.checkpoint is not None:
+            issue(said("checkpoint is for fit: of a stream, save the model", UserWarning))
+        if self._fitted is not None:
+            text = "partial_fit starts a new model here: fit keeps nothing of its rows to add to"
+            issue(said(text, UserWarning))
+        rng = generator(self.random_state)
+        views, problem, learned = self._prepared_stream(raw, problem, rng)
+        names = named(raw.names[0]), named(raw.names[1])
+        rows = Rows(0, (raw.n_features_x, raw.n_features_y), names, one_dimensional, learned)
+        return stream_for(views, problem, options, rng), views, rows
+
+    def _follow(self, stream: Statistics | Sketch, rows: Rows) -> None:
+        """Become the model of a stream of so many rows; what was solved for fewer is forgotten.
+
+        Rows of a stream are not those of the files of an earlier fit: it has no provenance.
+        """
+        self._fitted, self._stream = Fitted(self._renewed(stream, rows)), stream
+
+    def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
+        """The rows of a stream, with what there is to learn again from their number."""
+        return rows
 
     def _refuses_streams(self) -> str | None:
         """Why rows cannot come batch by batch, None where they can."""
@@ -253,81 +226,34 @@ class StreamingMixin:
             return None
         return f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(names)}"
 
-    def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
-        """Remarks on correlations that say nothing."""
-        return trivial(n, p1, p2, solution)
-
-    def _prepared_stream(
-        self, views: Views, problem: Problem, rng: np.random.Generator
-    ) -> tuple[Views, Problem, dict[str, Any]]:
-        """What the first rows of a stream are to solvers, and attributes that go with it."""
-        return views, problem, {}
-
-    def _streamed(self, views: Views) -> Views:
-        """What later rows of a stream are to solvers."""
-        return views
-
-    def __getattr__(self, name: str) -> Any:
-        """Solve for the rows of a stream when something of the solution is first asked for."""
-        if name in ("partial_fit", "fit_stream"):
-            # Hidden by available_if: say why.
-            _streams(self)
-        if name in (*self._arrays, *LAZY) and "_stream" in self.__dict__:
-            self._solve_stream()
-            return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _prepared_stream(self, views: Views, problem: Problem, rng: np.random.Generator) -> Prepared:
+        """What the first rows of a stream are to solvers, and what is learned from them."""
+        return Prepared(views, problem)
 
     def _stream_solution(self) -> Solution:
-        p1, p2 = self._widths()
-        require_components(self._stream.problem, self.n_samples_, p1, p2)
-        return self._stream.solution(p1)
+        """The solution for the rows of the stream so far."""
+        rows, stream = self._known().rows, self._stream
+        assert stream is not None
+        require_components(stream.problem, rows.n_samples, *rows.widths)
+        return stream.solution(rows.widths[0])
 
-    def _solve_stream(self) -> None:
-        stream, start = self._stream, time.perf_counter()
-        solution = self._stream_solution()
-        k, seconds = len(solution.correlations), time.perf_counter() - start
-        self._set(solution, stream.dtype)
-        self.solver_, self.solver_reason_ = stream.solver, stream.reason
-        self.n_iter_, self.n_passes_ = [stream.steps] * k, 1.0
-        remarks: list[Remark] = []
-        if solution.condition * EPS > LOSS:
-            remarks += said(
-                f"the covariances are ill-conditioned ({solution.condition:.1e}), and the rows are gone: use "
-                "a ridge, or fit with solver='qr'",
-                ConvergenceWarning,
-            )
-        tcc = float(solution.correlations.sum())
-        self.history_ = [Progress(stream.steps, 1.0, seconds, np.nan, tcc, self._stream_solution).record()]
-        p1, p2 = self._widths()
-        texts = self._overfit(int(min(self.n_samples_, stream.rows)), p1, p2, solution)
-        self._remarks = (*remarks, *overfit_warnings(texts))
-
-    def _packed_stream(self) -> tuple[dict[str, Any] | None, dict[str, Array]]:
-        """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
-        stream = self.__dict__.get("_stream")
-        if stream is None:
-            return None, {}
-        kept = Stream(stream.problem, stream.options, stream.snapshot())
-        spec, arrays = packed(kept, "stream")
-        return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
-
-    def _unpack_stream(self, meta: dict[str, Any], arrays: dict[str, Array], version: int) -> None:
-        solver, spec = meta["solver"], meta["state"]
-        found = old_files.stream(solver, spec, arrays) if version == 1 else unpacked(spec, arrays)
-        stream = KINDS[kept_by(solver)](found.problem, found.options, restored_generator(meta["rng"]))
-        stream.restore(found.kept, *self._widths())
-        self._stream = stream
-
-    def _forget_solution(self) -> None:
-        for name in (*self._arrays, *LAZY):
-            self.__dict__.pop(name, None)
+    def _fit_of_stream(self) -> Fit:
+        rows, stream = self._known().rows, self._stream
+        assert stream is not None
+        try:
+            found = fit_of_stream(stream, self._stream_solution, rows.n_samples, rows.widths, self._overfit)
+        except ValueError as error:
+            # Too few rows as yet: attributes of the solution are missing, and say why.
+            raise NotFittedError(str(error)) from error
+        return found._replace(solution=self._kept(found.solution))
 
 
-def generator(seed: Any) -> np.random.Generator:
-    """A generator from what scikit-learn takes for random_state, or from another generator."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    return np.random.default_rng(check_random_state(seed).randint(2**31))
+def _stream_of(model: StreamingCCA, name: str) -> Statistics | Sketch:
+    if model._stream is None:
+        raise ValueError(
+            f"merge is for models of partial_fit, which keep the sums of their rows: {name} has none"
+        )
+    return model._stream
 
 
 def _length(batches: Iterable[Any]) -> int:
@@ -341,11 +267,8 @@ def _length(batches: Iterable[Any]) -> int:
 def _warn_of_budgets(options: Options) -> None:
     given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
     if given:
-        warnings.warn(
-            f"budgets ({', '.join(given)}) are for fit: a stream ends with its rows, or by a callback",
-            UserWarning,
-            stacklevel=3,
-        )
+        text = f"budgets ({', '.join(given)}) are for fit: a stream ends with its rows, or by a callback"
+        issue(said(text, UserWarning))
 
 
 def _squares(block: Block) -> float:
@@ -360,18 +283,3 @@ def _rows_of(data: Any) -> int:
     if not hasattr(data, "__len__"):
         raise TypeError(f"a view must be a matrix, got {type(data).__name__}")
     return len(data)
-
-
-def require_components(problem: Problem, n: int, p1: int, p2: int) -> None:
-    """Raise where rows and columns allow fewer components than asked for."""
-    limit = min(n - 1 if problem.center else n, p1, p2)
-    if problem.n_components > limit:
-        raise ValueError(
-            f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
-            f"{p1} + {p2} columns: use at most {limit}"
-        )
-
-
-def ndim(data: Any) -> int:
-    """The dimensions of an array or of nested lists."""
-    return len(data.shape) if hasattr(data, "shape") else np.asarray(data).ndim

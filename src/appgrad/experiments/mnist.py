@@ -121,7 +121,8 @@ def _features(
         yield "PCA", k, None, (pca.transform(data.X), pca.transform(data.X_test))
         for ridge in (1.0,) if quick else (0.1, 1.0):
             model = CCA(k, ridge=ridge).fit(data.X, data.y)
-            train, test = (model.transform(X) * model.canonical_correlations_ for X in (data.X, data.X_test))
+            rho = model.canonical_correlations_
+            train, test = (np.asarray(model.transform(X)) * rho for X in (data.X, data.X_test))
             yield "CCA", k, ridge, (train, test)
 
 

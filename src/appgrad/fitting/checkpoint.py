@@ -6,8 +6,9 @@ import hashlib
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,14 @@ FORMAT = "appgrad-checkpoint"
 EVERY = 30.0
 # Rows whose values tell one data set from another.
 SAMPLED = 64
+
+
+class CheckpointFile(NamedTuple):
+    """The file that is to follow a run, the seconds between two writes, and the parameters of the run."""
+
+    path: str | os.PathLike[str]
+    every: float
+    params: dict[str, Any]
 
 
 class Checkpoint:
@@ -52,6 +61,15 @@ class Checkpoint:
             self.rng = plain_generator(rng)
             return rng
         return restored_generator(self.rng)
+
+    def watching(self, callback: Callable[[Progress], Any] | None) -> Callable[[Progress], Any]:
+        """A callback that also writes checkpoints."""
+
+        def write(progress: Progress) -> Any:
+            self.write_if_due(progress)
+            return None if callback is None else callback(progress)
+
+        return write
 
     def write_if_due(self, progress: Progress) -> None:
         """Write the state of a run, unless the last time is not long ago."""

@@ -35,9 +35,7 @@ def solving(
     solver, chosen = registry.solver(choice.solver), options._replace(solver=choice.solver)
     solver.require(views, problem, chosen)
     if registry.is_iterative(choice.solver):
-        iterative = cast(IterativeSolver, solver)
-        steps = run(iterative, views, problem, chosen, rng, start=start, callback=callback, saved=saved)
-        return steps, choice
+        return run(views, problem, chosen, rng, start=start, callback=callback, saved=saved), choice
     direct = direct_solver(choice.solver)
     solution = direct.solve(views, problem)
     free = options.solver == registry.AUTO and not problem.on_gram
@@ -50,7 +48,6 @@ def solving(
 
 
 def run(
-    solver: IterativeSolver,
     views: CountedViews,
     problem: Problem,
     options: Options,
@@ -60,10 +57,11 @@ def run(
     callback: Callback | None = None,
     saved: Saved | None = None,
 ) -> Iterator[Progress]:
-    """Progress after each iteration of a solver, until it ends."""
+    """Progress after each iteration of the solver asked for, until it ends."""
     start = time.perf_counter() if start is None else start
     # Time counts as if the run had never stopped.
     began = start if saved is None else start - saved.seconds
+    solver = cast(IterativeSolver, registry.solver(options.solver))
     ready = solver.prepare(views, problem, options, rng, began)
     counted = ready.views
     if saved is not None:

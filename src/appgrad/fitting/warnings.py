@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +22,8 @@ from ..solvers.solver import Options, Outcome
 MEMORISED = 0.9
 # Rows for each dimension of functions, below which correlations say little.
 FLEXIBLE = 2.5
+# Where this package is: a warning points at the first line outside.
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class OverfitWarning(UserWarning):
@@ -25,22 +31,35 @@ class OverfitWarning(UserWarning):
 
 
 class Remark(NamedTuple):
-    """A warning that is kept with the model, and whether it is of correlations that say nothing."""
+    """A sentence on what to beware of in a fit, and the kind of warning it is."""
 
     text: str
-    overfit: bool
+    category: type[Warning] = UserWarning
+
+    @property
+    def overfit(self) -> bool:
+        """True if it is about correlations that say nothing."""
+        return issubclass(self.category, OverfitWarning)
 
 
 def said(text: str, category: type[Warning]) -> list[Remark]:
-    """Warn, and keep it for whoever looks at the model later."""
-    warnings.warn(text, category, stacklevel=4)
-    return [Remark(text, issubclass(category, OverfitWarning))]
+    """A list of one remark."""
+    return [Remark(text, category)]
 
 
-def warn_if_unconverged(
+def issue(remarks: Iterable[Remark]) -> None:
+    """Warn of each remark, pointing at the line outside of this package that called it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    for remark in remarks:
+        warnings.warn(remark.text, remark.category, stacklevel=level)
+
+
+def shortfall_remarks(
     progress: Progress, options: Options, views: CountedViews, solution: Solution
 ) -> list[Remark]:
-    """Warn of a run that has not converged, or whose residuals may not say so."""
+    """Remarks on a run that has not converged, or whose residuals may not say so."""
     if not registry.is_iterative(options.solver):
         return _unused_budget(options)
     outcome = Outcome(progress, options, views.passes, solution)
@@ -49,7 +68,7 @@ def warn_if_unconverged(
 
 
 def _unused_budget(options: Options) -> list[Remark]:
-    """Warn of a budget that a direct solver does not know."""
+    """A remark on a budget that a direct solver does not know."""
     given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
     if not given:
         return []
@@ -60,8 +79,8 @@ def _unused_budget(options: Options) -> list[Remark]:
     )
 
 
-def overfit_warnings(texts: list[str]) -> list[Remark]:
-    """Warn of correlations that say nothing."""
+def overfit_remarks(texts: list[str]) -> list[Remark]:
+    """Remarks on correlations that say nothing."""
     return [remark for text in texts for remark in said(text, OverfitWarning)]
 
 

@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any, NamedTuple
+
 import numpy as np
-from sklearn.base import clone
+from joblib import effective_n_jobs
 from sklearn.model_selection import KFold
 
+from ..data.derived import CountedViews
 from ..data.views import Views
-from ..estimators.cca import CCA
-from ..estimators.provenance import HeldOut
+from ..fitting.fit import fit, generator
+from ..fitting.scores import projections, scores_of
+from ..machine.arrays import Array
 from ..metrics import correlations
+from ..solvers.problem import Problem
+from ..solvers.solver import Options
 
 FOLDS = 5
 
 
-def held_out(model: CCA, views: Views, share: float, seed: int) -> HeldOut:
-    """Refit a model without a random share of the rows and correlate the scores of those rows.
+class HeldOut(NamedTuple):
+    """Correlations on rows left out of the fit, one per component, and how they were obtained.
+
+    They are NaN where they cannot be had.
+    """
+
+    correlations: Array
+    method: str
+
+
+def held_out(
+    views: Views,
+    problem: Problem,
+    options: Options,
+    *,
+    share: float,
+    seed: int,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> HeldOut:
+    """Refit without a random share of the rows and correlate the scores of those rows.
 
     With fewer than 10 rows per component left out, five-fold cross-validation instead: each row is
-    scored by the model that has not seen it, and the correlations are those of all rows together.
+    scored by the fit that has not seen it, and the correlations are those of all rows together.
     """
-    n, k = views.n_samples, model.n_components
+    splits, method = _splits(views.n_samples, problem.n_components, share, seed)
+    # Weights of a fit to all rows have seen the held-out ones.
+    options = options._replace(first=None)
+    threads = None if n_jobs is None else effective_n_jobs(int(n_jobs))
+    scores = []
+    for train, test in splits:
+        rows = CountedViews(views.take(train), threads=threads)
+        # Each refit draws the same random numbers, whatever they are drawn from.
+        found = fit(rows, problem, options, generator(copy.deepcopy(random_state)), threads=threads)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        scores.append(scores_of(views.take(test), *projections(found.solution)))
+    U, V = (np.vstack(parts) for parts in zip(*scores, strict=True))
+    return HeldOut(correlations(U, V), method)
+
+
+def _splits(n: int, k: int, share: float, seed: int) -> tuple[list[tuple[Array, Array]], str]:
+    """Rows to fit and rows to score, once or in folds, and what is said of that."""
     size = round(share * n)
     if size >= 10 * k:
         order = np.random.default_rng(seed).permutation(n)
-        splits = [(np.sort(order[size:]), np.sort(order[:size]))]
-        method = f"a second fit without {size} random rows"
-    else:
-        folds = KFold(min(FOLDS, n), shuffle=True, random_state=seed)
-        splits = list(folds.split(np.empty((n, 1))))
-        method = f"{len(splits)}-fold cross-validation: {size} held-out rows are too few for {k} components"
-    plain = clone(model).set_params(checkpoint=None)
-    scores = [clone(plain).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
-    U, V = (np.vstack(parts) for parts in zip(*scores, strict=True))
-    return HeldOut(correlations(U, V), method)
+        return [(np.sort(order[size:]), np.sort(order[:size]))], f"a second fit without {size} random rows"
+    folds = list(KFold(min(FOLDS, n), shuffle=True, random_state=seed).split(np.empty((n, 1))))
+    return (
+        folds,
+        f"{len(folds)}-fold cross-validation: {size} held-out rows are too few for {k} components",
+    )

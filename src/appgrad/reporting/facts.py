@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..estimators.base import BaseCCA
-from ..estimators.provenance import HeldOut
 from ..estimators.sparse import SparseCCA
+from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
 from ..solvers.registry import is_iterative
 

@@ -18,7 +18,7 @@ def names_of(model: BaseCCA, view: str, file: Path | None = None) -> list[str]:
     """Names of the columns of a view: from a file, from the fit, or numbers."""
     p = model.n_features_in_ if view == "x" else model.n_features_y_
     if file is None:
-        fitted = model._names()["xy".index(view)]
+        fitted = getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
         return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
     names = lines_of(file, "a column name")
     if len(names) != p:

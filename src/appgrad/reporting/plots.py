@@ -392,7 +392,7 @@ def _of_fitted(found: Any, attribute: str) -> Any:
     """What is to be drawn of a model, which must be fitted; or what was given instead of one."""
     if not isinstance(found, BaseCCA):
         return found
-    check_is_fitted(found, "canonical_correlations_")
+    check_is_fitted(found)
     return getattr(found, attribute)
 
 

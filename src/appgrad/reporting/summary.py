@@ -48,7 +48,7 @@ def findings(
     `columns` are correlations on rows other than those of the fit, `remarks` what to beware of, `about` facts
     that the model does not know of itself, `scores` those of `scores_of`.
     """
-    origin = model._origin
+    origin = model.provenance
     tested = None if origin is None else origin.tested
     found = correlation_columns(model, tested) | ({} if columns is None else columns)
     remarks, about, where = remarks or [], about or {}, {}
@@ -92,7 +92,7 @@ def fit_findings(
     model: BaseCCA, views: Views, remarks: list[str], seconds: tuple[float, float]
 ) -> dict[str, Any]:
     """Findings on a fit of the command line just made, with the seconds of it and of its held-out check."""
-    origin = model._origin
+    origin = model.provenance
     assert origin is not None
     about = {"time": f"{seconds[0]:.2f} s"}
     if origin.tested is not None:
@@ -187,7 +187,7 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
         return None, f"{model.solver_} is a direct solver: nothing to converge."
     steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
     if len(steps) < 2:
-        stream = "_stream" in model.__dict__
+        stream = model.streamed
         return None, "Rows came as a stream, whose steps are not kept." if stream else "There was one step."
     # The last one is always among them.
     steps = steps[:: -max(1, -(-len(steps) // STEPS))][::-1]
@@ -201,16 +201,16 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
 
 def _time(model: BaseCCA) -> dict[str, str]:
     """How long the fit took; of a stream nobody knows."""
-    if "_stream" in model.__dict__:
+    if model.streamed:
         return {}
     return {"time": f"{model.history_[-1]['seconds']:.2f} s in the solver"}
 
 
 def remarks_on(model: BaseCCA) -> list[str]:
     """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
-    origin = model._origin
+    origin = model.provenance
     # Those of the command line are in its words, and more.
-    found = [text for text, _ in getattr(model, "_remarks", ())] if origin is None else [*origin.remarks]
+    found = [remark.text for remark in model.remarks] if origin is None else [*origin.remarks]
     if origin is not None and origin.tested is not None:
         found += overfitted(model, origin.tested.correlations)
     return list(dict.fromkeys(found))
@@ -218,7 +218,7 @@ def remarks_on(model: BaseCCA) -> list[str]:
 
 def is_forced(model: BaseCCA) -> bool:
     """Whether any rows of this shape would be as correlated."""
-    overfit = any(overfit for _, overfit in getattr(model, "_remarks", ()))
+    overfit = any(remark.overfit for remark in model.remarks)
     return overfit and bool(model.training_correlations_[0] > 0.99)
 
 

@@ -142,7 +142,7 @@ def test_sparse_rows_begin_in_single_precision_and_end_in_double(words):
     X, Y = words
     views = CountedViews(ArrayViews(X, Y))
     options, rng = Options("lobpcg", limits=Limits(iterations=500)), np.random.default_rng(0)
-    seen = [np.asarray(p.solution.args[0].A).dtype for p in run(views, Problem(5), options, rng)]
+    seen = [p.saved().report.A.dtype for p in run(views, Problem(5), options, rng)]
     assert seen[0] == np.float32
     assert seen[-1] == np.float64
     model, _ = fitted(X, Y, 5)

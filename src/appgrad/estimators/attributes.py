@@ -1,0 +1,245 @@
+"""The attributes of fitted models: properties that read from one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from ..fitting.fit import Fit
+from ..fitting.streams import Sketch, Statistics
+from ..fitting.warnings import Remark, issue
+from ..machine.arrays import Array
+from .fitted import Fitted
+from .provenance import Origin
+
+
+class FittedAttributes:
+    """The attributes of all estimators.
+
+    A model is one value, `_fitted`, and for rows that come batch by batch the `_stream` that keeps them. The
+    problem of a stream is solved when an attribute of its solution is first read.
+    """
+
+    _fitted: Fitted | None = None
+    _stream: Statistics | Sketch | None = None
+    # Attributes of the rows, which a stream knows without being solved.
+    _of_rows: ClassVar[frozenset[str]] = frozenset(
+        ("n_samples_", "n_features_in_", "n_features_y_", "feature_names_in_", "feature_names_y_")
+    )
+
+    @property
+    def canonical_correlations_(self) -> Array:
+        """Correlations of the problem with its ridge, descending."""
+        return self._solved().solution.correlations
+
+    @property
+    def training_correlations_(self) -> Array:
+        """Correlations of the scores of the training rows."""
+        return self._solved().solution.training_correlations
+
+    @property
+    def x_weights_(self) -> Array:
+        """Weights of the first view."""
+        return self._solved().solution.x_weights
+
+    @property
+    def y_weights_(self) -> Array:
+        """Weights of the second view."""
+        return self._solved().solution.y_weights
+
+    @property
+    def x_mean_(self) -> Array:
+        """Means of the columns of the first view, or of their features."""
+        return self._solved().solution.mean_x
+
+    @property
+    def y_mean_(self) -> Array:
+        """Means of the columns of the second view, or of their features."""
+        return self._solved().solution.mean_y
+
+    @property
+    def residuals_(self) -> Array:
+        """Relative residual of each pair in the canonical equations."""
+        return self._solved().solution.residuals
+
+    @property
+    def error_bounds_(self) -> Array:
+        """Distance of each correlation to a true one, at most; NaN where it is not known."""
+        return self._solved().solution.error_bounds
+
+    @property
+    def n_iter_(self) -> list[int]:
+        """Steps of each component."""
+        found = self._solved()
+        return [found.iterations] * len(found.solution.correlations)
+
+    @property
+    def n_passes_(self) -> float:
+        """How often all rows were read."""
+        return self._solved().passes
+
+    @property
+    def solver_(self) -> str:
+        """The solver taken."""
+        return self._solved().solver
+
+    @property
+    def solver_reason_(self) -> str:
+        """Why it was taken."""
+        return self._solved().reason
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """Iteration, passes, seconds, flops and captured correlation of each step."""
+        return self._solved().history
+
+    @property
+    def resumed_from_iteration_(self) -> int:
+        """The iteration of the checkpoint that the fit went on from, 0 without one."""
+        found = self._solved().resumed_from
+        return self._missing("resumed_from_iteration_") if found is None else found
+
+    @property
+    def n_samples_(self) -> int:
+        """Rows fitted."""
+        return self._known().rows.n_samples
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the first view."""
+        return self._known().rows.n_features[0]
+
+    @property
+    def n_features_y_(self) -> int:
+        """Columns of the second view."""
+        return self._known().rows.n_features[1]
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """Names of the columns of the first view, where they have names."""
+        names = self._known().rows.names[0]
+        return self._missing("feature_names_in_") if names is None else names
+
+    @property
+    def feature_names_y_(self) -> Array:
+        """Names of the columns of the second view, where they have names."""
+        names = self._known().rows.names[1]
+        return self._missing("feature_names_y_") if names is None else names
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What there is to beware of: the warnings of the fit."""
+        return self._solved().remarks
+
+    @property
+    def provenance(self) -> Origin | None:
+        """The files and the command that the model comes from; None for fits in Python."""
+        return None if self._fitted is None else self._fitted.provenance
+
+    def record_provenance(self, origin: Origin | None) -> None:
+        """Keep with the model where it comes from."""
+        self._fitted = self._known()._replace(provenance=origin)
+
+    @property
+    def streamed(self) -> bool:
+        """True if the rows came batch by batch: more may follow."""
+        return self._stream is not None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    def __dir__(self) -> Iterable[str]:
+        """Names of what can be had without solving anything.
+
+        Notebooks show every attribute that is listed here (inspect.getmembers). That must not solve the
+        problem of a stream, and an attribute that is missing would be shown as a property.
+        """
+        fitted, listed = self._fitted, list(super().__dir__())
+        if fitted is None or fitted.fit is None:
+            missing = {name for name in listed if self._is_fitted_attribute(name)}
+            missing -= set() if fitted is None else self._of_rows
+        else:
+            missing = {"resumed_from_iteration_"} if fitted.fit.resumed_from is None else set()
+        if fitted is not None:
+            names = zip(("feature_names_in_", "feature_names_y_"), fitted.rows.names, strict=True)
+            missing |= {attribute for attribute, found in names if found is None}
+        return [name for name in listed if name not in missing]
+
+    def _is_fitted_attribute(self, name: str) -> bool:
+        """True if this is read from the value."""
+        named = name == "remarks" or (name.endswith("_") and not name.startswith("_"))
+        return named and isinstance(getattr(type(self), name, None), property)
+
+    def _known(self) -> Fitted:
+        """The value, also that of a stream which is not solved yet."""
+        if self._fitted is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+                "arguments before using this estimator."
+            )
+        return self._fitted
+
+    def _solved(self) -> Fit:
+        """The fit; that of a stream is computed when it is first asked for, and warns then."""
+        known = self._known()
+        if known.fit is not None:
+            return known.fit
+        found = self._fit_of_stream()
+        self._fitted = known._replace(fit=found)
+        issue(found.remarks)
+        return found
+
+    def _fit_of_stream(self) -> Fit:
+        """The fit to the rows of a stream so far."""
+        raise NotImplementedError
+
+    def _missing(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class ColumnAttributes(FittedAttributes):
+    """The attributes of estimators whose scores are sums of weighted columns."""
+
+    @property
+    def x_loadings_(self) -> Array:
+        """Covariances of the columns of the first view with its scores."""
+        return self._solved().solution.x_loadings
+
+    @property
+    def y_loadings_(self) -> Array:
+        """Covariances of the columns of the second view with its scores."""
+        return self._solved().solution.y_loadings
+
+    @property
+    def x_std_(self) -> Array:
+        """Standard deviations of the columns of the first view."""
+        return self._solved().solution.std_x
+
+    @property
+    def y_std_(self) -> Array:
+        """Standard deviations of the columns of the second view."""
+        return self._solved().solution.std_y
+
+    @property
+    def x_rotations_(self) -> Array:
+        """The x weights under scikit-learn's other name."""
+        return self.x_weights_
+
+    @property
+    def y_rotations_(self) -> Array:
+        """The y weights under scikit-learn's other name."""
+        return self.y_weights_
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients (n_features_y, n_features_x) of the linear prediction of y."""
+        return np.asarray(self._solved().solution.y_slopes @ self.x_weights_.T)
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercept of the linear prediction of y."""
+        slopes = self._solved().solution.y_slopes
+        return np.asarray(self.y_mean_ - slopes @ (self.x_weights_.T @ self.x_mean_))

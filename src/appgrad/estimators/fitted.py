@@ -1,0 +1,70 @@
+"""A fitted model as one value: what attributes, files and reports are read from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.kernels import Learned
+from ..fitting.fit import Fit
+from ..fitting.scores import Projection
+from ..machine.arrays import Array
+from ..solvers.problem import Solution
+from .provenance import Origin
+
+
+class Rows(NamedTuple):
+    """The rows a model was fitted to: how many, how many columns, their names, and if y had one dimension.
+
+    `learned` is what a kernel model has learned of them, None for others.
+    """
+
+    n_samples: int
+    n_features: tuple[int, int]
+    names: tuple[Array | None, Array | None] = (None, None)
+    y_1d: bool = False
+    learned: Learned | None = None
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Weights of a component in each view: one for each column, or for each feature of a kernel."""
+        if self.learned is None:
+            return self.n_features
+        x, y = self.learned.maps
+        return x.n_features, y.n_features
+
+
+class Fitted(NamedTuple):
+    """A fitted model: its rows, its fit, and the files it comes from, which only the command line knows.
+
+    `fit` is None for rows of a stream for which the problem has not been solved yet.
+    """
+
+    rows: Rows
+    fit: Fit | None = None
+    provenance: Origin | None = None
+
+    def without_overfit(self) -> Fitted:
+        """The same without remarks on correlations that say nothing."""
+        assert self.fit is not None
+        remarks = tuple(remark for remark in self.fit.remarks if not remark.overfit)
+        return self._replace(fit=self.fit._replace(remarks=remarks))
+
+
+def projection(rows: Rows, solution: Solution, view: int) -> Projection:
+    """The function from rows of a view to their scores."""
+    mean, weights = (solution.mean_y, solution.y_weights) if view else (solution.mean_x, solution.x_weights)
+    features = None if rows.learned is None else rows.learned.maps[view]
+    return Projection(mean, weights, "Xy"[view], rows.names[view], features)
+
+
+def named(names: Array | None) -> Array | None:
+    """Names of columns as scikit-learn has them, or None."""
+    return None if names is None else np.asarray(names, dtype=object)
+
+
+def without_features(solution: Solution) -> Solution:
+    """A solution in the feature space of a kernel, without what says nothing of the columns of the data."""
+    none = np.empty(0)
+    return solution._replace(x_loadings=none, y_loadings=none, std_x=none, std_y=none, y_slopes=none)

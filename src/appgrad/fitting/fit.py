@@ -1,0 +1,163 @@
+"""The functional core: from views, a problem and options to a finished fit, which is a value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from ..data.derived import CountedViews
+from ..machine.arrays import EPS
+from ..machine.threads import blas_limit
+from ..solvers.problem import Problem, Progress, Solution
+from ..solvers.solver import Options
+from .checkpoint import Checkpoint, CheckpointFile
+from .run import LOSS, solving
+from .scores import in_precision
+from .streams import Sketch, Statistics
+from .warnings import Remark, overfit_remarks, said, shortfall_remarks, trivial
+
+# Texts on correlations that say nothing, from rows, columns of both views and the solution.
+Overfit = Callable[[int, int, int, Solution], list[str]]
+
+
+class Fit(NamedTuple):
+    """A finished fit: the solution, who found it and why, the steps taken, and what to beware of.
+
+    Weights are in the precision of the data. `history` has a record for each step. `interrupted` is True if
+    Ctrl-C ended the run: the solution is that of the best state so far. `resumed_from` is the iteration of
+    the checkpoint that the run went on from, 0 without one, and None where that is not known.
+    """
+
+    solution: Solution
+    solver: str
+    reason: str
+    history: list[dict[str, Any]]
+    iterations: int
+    passes: float
+    seconds: float
+    remarks: tuple[Remark, ...] = ()
+    interrupted: bool = False
+    resumed_from: int | None = None
+
+
+def fit(
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    rng: np.random.Generator,
+    *,
+    callback: Callable[[Progress], Any] | None = None,
+    checkpoint: CheckpointFile | None = None,
+    threads: int | None = None,
+    overfit: Overfit = trivial,
+) -> Fit:
+    """Fit a problem to views: choose a solver, run it, follow it with a checkpoint, and judge the result.
+
+    What there is to beware of is returned as remarks; nothing warns here, but for a checkpoint that cannot be
+    written while the run goes on. Ctrl-C ends an iterative solver after its first step, and raises before.
+    """
+    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
+    require_components(problem, n, p1, p2)
+    # Rows that tell one data set from another are not part of a pass.
+    book = None if checkpoint is None else Checkpoint(*checkpoint[:2], views.views, checkpoint.params)
+    saved = None
+    if book is not None:
+        rng, callback, saved = book.follow(rng), book.watching(callback), book.saved
+    with nullcontext() if threads is None else blas_limit(threads):
+        steps, choice = solving(views, problem, options, rng, callback, saved)
+        last, history, interrupted = _run(steps, book)
+        solution = last.solution()
+    remarks = overfit_remarks(overfit(n, p1, p2, solution))
+    if not interrupted:
+        remarks += shortfall_remarks(last, options._replace(solver=choice.solver), views, solution)
+    # A direct solver has no state to go on from, whatever the file holds.
+    resumed = saved is not None and last.saved is not None
+    return Fit(
+        solution=in_precision(solution, views.dtype),
+        solver=choice.solver,
+        reason=choice.reason,
+        history=history,
+        iterations=last.iteration,
+        passes=views.passes,
+        seconds=last.seconds,
+        remarks=tuple(remarks),
+        interrupted=interrupted,
+        resumed_from=saved.iteration if resumed and saved is not None else 0,
+    )
+
+
+def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, list[dict[str, Any]], bool]:
+    """The last step of a run, the records of all of them, and True if it was interrupted."""
+    last: Progress | None = None
+    history: list[dict[str, Any]] = []
+    interrupted = False
+    try:
+        for last in steps:
+            history.append(last.record())
+    except KeyboardInterrupt:
+        if last is None:
+            raise
+        interrupted = True
+    except (ConnectionError, MemoryError):
+        # What was reached before a cluster was lost is not.
+        if book is not None and last is not None:
+            book.write(last)
+        raise
+    assert last is not None
+    if book is not None:
+        book.write(last)
+    return last, history, interrupted
+
+
+def fit_of_stream(
+    stream: Statistics | Sketch,
+    solve: Callable[[], Solution],
+    n: int,
+    columns: tuple[int, int],
+    overfit: Overfit = trivial,
+) -> Fit:
+    """The fit to the n rows of a stream so far; `solve` gives their solution."""
+    start = time.perf_counter()
+    solution = solve()
+    seconds, tcc = time.perf_counter() - start, float(solution.correlations.sum())
+    remarks: list[Remark] = []
+    if solution.condition * EPS > LOSS:
+        remarks += said(
+            f"the covariances are ill-conditioned ({solution.condition:.1e}), and the rows are gone: use "
+            "a ridge, or fit with solver='qr'",
+            ConvergenceWarning,
+        )
+    remarks += overfit_remarks(overfit(int(min(n, stream.rows)), *columns, solution))
+    return Fit(
+        solution=in_precision(solution, stream.dtype),
+        solver=stream.solver,
+        reason=stream.reason,
+        history=[Progress(stream.steps, 1.0, seconds, np.nan, tcc, solve).record()],
+        iterations=stream.steps,
+        passes=1.0,
+        seconds=seconds,
+        remarks=tuple(remarks),
+    )
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """A generator from what scikit-learn takes for random_state, or from another generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31))
+
+
+def require_components(problem: Problem, n: int, p1: int, p2: int) -> None:
+    """Raise where rows and columns allow fewer components than asked for."""
+    limit = min(n - 1 if problem.center else n, p1, p2)
+    if problem.n_components > limit:
+        raise ValueError(
+            f"n_components={problem.n_components} is above the largest possible rank of {n} rows with "
+            f"{p1} + {p2} columns: use at most {limit}"
+        )

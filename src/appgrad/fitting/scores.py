@@ -1,0 +1,110 @@
+"""Scores of rows from the weights of a solution."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.kernels import Map
+from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Block, Views, describe, require_finite
+from ..machine.arrays import Array, Matrix
+from ..solvers.problem import Solution
+
+
+class Projection(NamedTuple):
+    """A function from rows of one view to their scores: (rows - mean) @ weights.
+
+    It holds no more than that takes, so that it can be sent to workers. `label` and `names` are those of the
+    view and its columns, for errors; `features` makes features of rows, None where these are the columns.
+    """
+
+    mean: Array
+    weights: Array
+    label: str
+    names: Array | None = None
+    features: Map | None = None
+
+    @property
+    def n_features(self) -> int:
+        """One score for each component."""
+        return int(self.weights.shape[1])
+
+    def __call__(self, x: Matrix, offset: int = 0) -> Array:
+        """Scores of these rows, the first of which is number `offset` in error messages."""
+        name = partial(describe, self.label, self.names)
+        if self.features is None:
+            return project(x, self.mean, self.weights, name, offset)
+        size = max(1, BLOCK_BYTES // (8 * self.features.n_features))
+        scores = np.empty((x.shape[0], self.n_features), _precision(x))
+        for start in range(0, len(scores), size):
+            part = x[start : start + size]
+            require_finite(part, name, offset + start)
+            found = project(self.features(part), self.mean, self.weights, name, offset + start)
+            scores[start : start + size] = found
+        return scores
+
+
+def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 0) -> Array:
+    """(rows - mean) @ weights, a few rows at a time, in double precision.
+
+    `name` says what a column is called, for errors.
+    """
+    scores = np.empty((rows.shape[0], weights.shape[1]), dtype=_precision(rows))
+    W = weights.astype(np.float64)
+    sparse = hasattr(rows, "nnz")
+    width = ENTRY_BYTES * rows.nnz / max(rows.shape[0], 1) if sparse else 8 * rows.shape[1]
+    size = max(1, int(BLOCK_BYTES / max(width, 8 * W.shape[1])))
+    center = mean @ W
+    for start in range(0, len(scores), size):
+        part = rows[start : start + size]
+        found = part @ W - center if sparse else (part - mean) @ W
+        if not np.all(np.isfinite(found)):
+            require_finite(part, name, offset + start)
+        scores[start : start + size] = found
+    return scores
+
+
+def scores_of(views: Views, x: Projection, y: Projection) -> tuple[Array, Array]:
+    """Scores of all rows of both views."""
+    parts = views.reduce(partial(_block_scores, (x, y)), _joined)
+    return np.vstack([u for u, _ in parts]), np.vstack([v for _, v in parts])
+
+
+def projections(solution: Solution) -> tuple[Projection, Projection]:
+    """The projections of both views that a solution gives."""
+    s = solution
+    return Projection(s.mean_x, s.x_weights, "X"), Projection(s.mean_y, s.y_weights, "y")
+
+
+def in_precision(solution: Solution, dtype: np.dtype[Any]) -> Solution:
+    """A solution with weights and loadings in the precision of the data, where that can hold them."""
+    s = solution
+    return s._replace(
+        x_weights=_cast(s.x_weights, dtype),
+        y_weights=_cast(s.y_weights, dtype),
+        x_loadings=_cast(s.x_loadings, dtype),
+        y_loadings=_cast(s.y_loadings, dtype),
+        y_slopes=_cast(s.y_slopes, dtype),
+    )
+
+
+def _precision(rows: Matrix) -> type[np.floating[Any]]:
+    return np.float32 if rows.dtype.kind == "f" and rows.dtype.itemsize <= 4 else np.float64
+
+
+def _block_scores(maps: tuple[Projection, Projection], block: Block) -> list[tuple[Array, Array]]:
+    return [(maps[0](block.x, block.offset), maps[1](block.y, block.offset))]
+
+
+def _joined(a: list[Any], b: list[Any]) -> list[Any]:
+    return a + b
+
+
+def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
+    """In the precision of the data, unless that cannot hold the values."""
+    with np.errstate(over="ignore", under="ignore"):
+        cast = values.astype(dtype)
+    fits = np.all(np.isfinite(cast)) and np.all(np.abs(cast) >= np.finfo(dtype).tiny, where=values != 0)
+    return cast if fits else values
