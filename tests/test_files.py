@@ -430,7 +430,7 @@ def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path, monkeypatch)
         views = open_views(tmp_path / f"x{kind}", f"{tmp_path / f'x{kind}'}::columns=1-3")
         means = []
         for batch in itertools.islice(views.batches(200, rng), 30):
-            labels = np.concatenate([dense(block.x)[:, 0] for block in batch.blocks()])
+            labels = np.concatenate([dense(block.views[0])[:, 0] for block in batch.blocks()])
             means.append(labels.mean())
             assert labels.std() > 0.2
     assert np.std(means) < 0.1

@@ -41,7 +41,7 @@ def test_one_pass_delivers_every_row_once(backend, size, tmp_path, rng):
     used = []
     for batch in batches:
         (block,) = batch.cov.views.blocks()
-        x, y = (m.toarray() if sp.issparse(m) else m for m in (block.x, block.y))
+        x, y = (m.toarray() if sp.issparse(m) else m for m in block.views)
         np.testing.assert_array_equal(x[:, 0], y[:, 0])
         used += list(x[:, 0])
     assert len(used) == 500 - 500 % size

@@ -40,18 +40,18 @@ class ViewsContract:
 
     def test_blocks_deliver_every_row_once_in_order(self, views, data):
         blocks = list(views.blocks())
-        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.x.shape[0] for b in blocks[:-1]]))
-        np.testing.assert_array_equal(np.vstack([dense(b.x) for b in blocks]), data[0])
-        np.testing.assert_array_equal(np.vstack([dense(b.y) for b in blocks]), data[1])
-        assert all(b.x.dtype == views.dtype and b.y.dtype == views.dtype for b in blocks)
+        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.views[0].shape[0] for b in blocks[:-1]]))
+        np.testing.assert_array_equal(np.vstack([dense(b.views[0]) for b in blocks]), data[0])
+        np.testing.assert_array_equal(np.vstack([dense(b.views[1]) for b in blocks]), data[1])
+        assert all(b.views[0].dtype == views.dtype and b.views[1].dtype == views.dtype for b in blocks)
 
     def test_reduce_combines_in_order(self, views):
-        ranges = views.reduce(lambda b: [(b.offset, b.offset + b.x.shape[0])], lambda a, b: a + b)
+        ranges = views.reduce(lambda b: [(b.offset, b.offset + b.views[0].shape[0])], lambda a, b: a + b)
         assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges[:-1])]
         assert ranges[-1][1] == 101
 
     def test_sum(self, views, data):
-        x, y = views.sum(lambda block: (dense(block.x).sum(axis=0), dense(block.y).sum(axis=0)))
+        x, y = views.sum(lambda block: (dense(block.views[0]).sum(axis=0), dense(block.views[1]).sum(axis=0)))
         np.testing.assert_allclose(x, data[0].sum(axis=0))
         np.testing.assert_allclose(y, data[1].sum(axis=0))
 
@@ -59,15 +59,15 @@ class ViewsContract:
         rows = np.array([3, 1, 99, 40])
         taken = views.take(rows)
         (block,) = taken.blocks()
-        np.testing.assert_array_equal(dense(block.x), data[0][rows])
+        np.testing.assert_array_equal(dense(block.views[0]), data[0][rows])
         (block,) = taken.take(np.array([2, 0])).blocks()
-        np.testing.assert_array_equal(dense(block.y), data[1][[99, 3]])
+        np.testing.assert_array_equal(dense(block.views[1]), data[1][[99, 3]])
 
     def test_batches_partition_the_rows_at_random(self, views, data):
         def delivered(seed):
             batches = list(views.batches(20, np.random.default_rng(seed)))
             assert [b.n_samples for b in batches] == [20, 20, 20, 20, 20, 1]
-            return [np.vstack([dense(block.y) for block in b.blocks()]) for b in batches]
+            return [np.vstack([dense(block.views[1]) for block in b.blocks()]) for b in batches]
 
         first, again, other = delivered(0), delivered(0), delivered(1)
         np.testing.assert_array_equal(np.vstack(first), np.vstack(again))
@@ -165,7 +165,7 @@ class TestCounted(ViewsContract):
 def test_counted_views_count_passes(rng):
     seen = []
     views = CountedViews(small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)))), seen.append)
-    views.sum(lambda block: (block.x.sum(axis=0),))
+    views.sum(lambda block: (block.views[0].sum(axis=0),))
     list(views.blocks())
     assert views.passes == 2.0
     assert seen == [37, 74, 100, 137, 174, 200]
@@ -180,7 +180,7 @@ def test_minibatches_count_as_passes(rng):
 
 def test_blocks_stay_within_their_size(rng):
     views = ArrayViews(np.zeros((20000, 600), np.uint8), np.zeros((20000, 424), np.float32))
-    rows = [block.x.shape[0] for block in views.blocks()]
+    rows = [block.views[0].shape[0] for block in views.blocks()]
     assert max(rows) * 1024 * 8 <= 32 * 2**20
     assert sum(rows) == 20000
 
@@ -199,7 +199,10 @@ def test_float32_stays_float32(rng):
 
 def test_result_does_not_depend_on_threads(rng):
     X, Y = rng.standard_normal((500, 20)), rng.standard_normal((500, 20))
-    sums = [small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.x.T @ b.y,))[0] for t in (2, 2, 3, 4)]
+    sums = [
+        small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.views[0].T @ b.views[1],))[0]
+        for t in (2, 2, 3, 4)
+    ]
     for other in sums[1:]:
         np.testing.assert_array_equal(sums[0], other)
 
@@ -245,7 +248,7 @@ def test_concurrent_reductions_leave_no_limit_behind(rng):
 
     def work(_):
         for _ in range(20):
-            views.sum(lambda block: (block.x.T @ block.y,))
+            views.sum(lambda block: (block.views[0].T @ block.views[1],))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
@@ -254,7 +257,7 @@ def test_concurrent_reductions_leave_no_limit_behind(rng):
 
 def test_blocks_are_of_equal_length():
     views = ArrayViews(np.zeros((9_000, 1000)), np.zeros((9_000, 1000)))
-    lengths = [len(block.x) for block in views.blocks()]
+    lengths = [len(block.views[0]) for block in views.blocks()]
     assert len(lengths) == 5  # 2097 rows of 2000 columns are 32 MB
     assert max(lengths) - min(lengths) <= len(lengths)
 
@@ -265,11 +268,13 @@ def test_sparse_blocks_share_what_they_can(rng):
     views = ArrayViews(m, m)
     views.block_rows = 100
     for block in views.blocks():
-        assert np.shares_memory(block.x.indices, m.indices)
-        assert np.shares_memory(block.x.data, m.data)
-        np.testing.assert_array_equal(block.x.toarray(), m[block.offset : block.offset + 100].toarray())
+        assert np.shares_memory(block.views[0].indices, m.indices)
+        assert np.shares_memory(block.views[0].data, m.data)
+        np.testing.assert_array_equal(
+            block.views[0].toarray(), m[block.offset : block.offset + 100].toarray()
+        )
     (block, *_) = views.blocks(np.float32)
-    assert block.x.data.dtype == np.float32
+    assert block.views[0].data.dtype == np.float32
     assert m.data.dtype == np.float64
 
 
@@ -285,14 +290,14 @@ def test_a_fork_has_threads_of_its_own(rng):
     """A pool of the parent has no threads in a child: work given to it would wait for ever."""
     views = ArrayViews(rng.standard_normal((1000, 3)), rng.standard_normal((1000, 3)), threads=2)
     views.block_rows = 100
-    total = views.sum(lambda block: (block.x.sum(axis=0),))[0]
+    total = views.sum(lambda block: (block.views[0].sum(axis=0),))[0]
     with multiprocessing.get_context("fork").Pool(1) as pool:
         found = pool.apply_async(_sum_of, (views,)).get(timeout=60)
     np.testing.assert_array_equal(found, total)
 
 
 def _sum_of(views):
-    return views.sum(lambda block: (block.x.sum(axis=0),))[0]
+    return views.sum(lambda block: (block.views[0].sum(axis=0),))[0]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -324,8 +329,8 @@ def test_a_block_that_cannot_be_read(tmp_path):
     views = StoredViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
     views.block_rows = 10
     with pytest.raises(OSError, match="the disk is gone"):
-        views.sum(lambda block: (block.x.sum(axis=0),))
-    assert sum(block.x.shape[0] for block in views.take(np.arange(50)).blocks()) == 50
+        views.sum(lambda block: (block.views[0].sum(axis=0),))
+    assert sum(block.views[0].shape[0] for block in views.take(np.arange(50)).blocks()) == 50
     assert not [t for t in threading.enumerate() if "reader" in t.name and t.is_alive() and stuck(t)]
 
 
@@ -371,7 +376,7 @@ def test_a_suspended_reader_that_is_dropped_elsewhere():
         next(blocks)
         box.append(blocks)
         del blocks
-        assert views.sum(lambda block: (block.x.sum(axis=0),))[0].shape == (2,)
+        assert views.sum(lambda block: (block.views[0].sum(axis=0),))[0].shape == (2,)
 
 
 def test_one_column_larger_than_a_block(tmp_path):
@@ -380,7 +385,7 @@ def test_one_column_larger_than_a_block(tmp_path):
     with config_context(working_memory=0.01):
         views = open_views(tmp_path / "x.npy", tmp_path / "x.npy")
         assert views.block_rows < 5000
-        np.testing.assert_allclose(views.sum(lambda b: (b.x.sum(axis=0),))[0], x.sum())
+        np.testing.assert_allclose(views.sum(lambda b: (b.views[0].sum(axis=0),))[0], x.sum())
 
 
 def test_a_mapped_file_given_as_an_array_is_stored(tmp_path, rng):

@@ -209,9 +209,10 @@ class Covariance:
         wx, wy = self.units.scale_x * tx, self.units.scale_y * ty
 
         def scaled(block: Block) -> Block:
-            x = _near_mean(block.x.astype(np.float64), self.units.mean_x, self.shift_x)
-            y = _near_mean(block.y.astype(np.float64), self.units.mean_y, self.shift_y)
-            return Block(block.offset, _times(x, wx), _times(y, wy))
+            x, y = block.views
+            x = _near_mean(x.astype(np.float64), self.units.mean_x, self.shift_x)
+            y = _near_mean(y.astype(np.float64), self.units.mean_y, self.shift_y)
+            return Block(block.offset, (_times(x, wx), _times(y, wy)))
 
         for group in _groups(map(scaled, self.views.blocks())):
             for later in self.views.blocks():
@@ -220,8 +221,8 @@ class Covariance:
                 z = scaled(later)
                 for kept in group:
                     cell = np.ix_(_rows(z), _rows(kept))
-                    Kx[cell] = to_dense(z.x @ kept.x.T)
-                    Ky[cell] = to_dense(z.y @ kept.y.T)
+                    for K, a, b in zip((Kx, Ky), z.views, kept.views, strict=True):
+                        K[cell] = to_dense(a @ b.T)
         return tuple(np.tril(K) + np.tril(K, -1).T for K in (Kx, Ky))  # type: ignore[return-value]
 
     def combinations(self, P: Array, Q: Array) -> tuple[Array, Array]:
@@ -230,9 +231,8 @@ class Covariance:
         shift_x, shift_y = self.shift_x, self.shift_y
 
         def part(block: Block) -> tuple[Array, ...]:
-            rows = _rows(block)
-            x, y = shifted(block.x, shift_x), shifted(block.y, shift_y)
-            return x.T @ P[rows], y.T @ Q[rows]
+            rows, (x, y) = _rows(block), block.views
+            return shifted(x, shift_x).T @ P[rows], shifted(y, shift_y).T @ Q[rows]
 
         n, every = self.n, slice(None)
         x, y = self.views.sum(part, self.dtype)
@@ -289,7 +289,8 @@ class Covariance:
         shift_x, shift_y = self.shift_x, self.shift_y
 
         def of_block(block: Block) -> tuple[Array, ...]:
-            x, y = shifted(block.x, shift_x), shifted(block.y, shift_y)
+            x, y = block.views
+            x, y = shifted(x, shift_x), shifted(y, shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
             ranges = tiles(x.shape[0])
             # Room for the scores of a tile, once: where memory is handed back as soon as it is free, as on
@@ -413,14 +414,14 @@ def _times(x: Matrix, scale: Array) -> Matrix:
 
 
 def _rows(block: Block) -> Array:
-    return np.arange(block.offset, block.offset + block.x.shape[0])
+    return np.arange(block.offset, block.offset + block.n_rows)
 
 
 def _groups(blocks: Iterator[Block]) -> Iterator[list[Block]]:
     """Consecutive blocks, as many at a time as the memory budget holds."""
     budget, size, group = get_config()["working_memory"] * 2**20, 0, list[Block]()
     for block in blocks:
-        bytes_ = sum(ENTRY_BYTES * z.nnz if sp.issparse(z) else z.nbytes for z in block[1:])
+        bytes_ = sum(ENTRY_BYTES * z.nnz if sp.issparse(z) else z.nbytes for z in block.views)
         if group and size + bytes_ > budget:
             yield group
             size, group = 0, []

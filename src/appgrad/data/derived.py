@@ -17,8 +17,7 @@ class DerivedViews(BaseViews):
     def __init__(self, views: Views) -> None:
         self.views = views
         self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
-        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
-        self.labels, self.local = views.labels, views.local
+        self.widths, self.view_names, self.local = views.widths, views.view_names, views.local
 
     @property
     def cut(self) -> Cut:

@@ -167,8 +167,8 @@ class BaseCCA(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin)
     def _views(self, X: Any, y: Any) -> Views:
         """Views on rows that have the columns of the fit."""
         views = as_views(X, y)
-        self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
-        self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+        self._require_columns(views.n_features_x, views.names[0], 0, views.view_names[0])
+        self._require_columns(views.n_features_y, views.names[1], 1, views.view_names[1])
         return views
 
     def _lazy(self, data: Any, view: int) -> Any:
@@ -386,7 +386,8 @@ def _scores(chunk: Any, model: BaseCCA, view: int) -> Array:
 
 
 def _scores_of(model: BaseCCA, block: Block) -> list[tuple[Array, Array]]:
-    return [(model._project(block.x, 0, block.offset), model._project(block.y, 1, block.offset))]
+    x, y = block.views
+    return [(model._project(x, 0, block.offset), model._project(y, 1, block.offset))]
 
 
 def _joined(a: list[Any], b: list[Any]) -> list[Any]:

@@ -236,7 +236,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
                 stacklevel=4,
             )
         found = features(views, asked, self.approximation, counts, problem.center, rng)
-        for label, variances in zip(views.labels, found.variances, strict=True):
+        for label, variances in zip(views.view_names, found.variances, strict=True):
             if problem.center and not np.any(variances > 0):
                 raise ValueError(f"the first batch of {label} does not vary, and all else comes from it")
         facts = self._facts(found, problem, views.n_samples)

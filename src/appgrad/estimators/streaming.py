@@ -119,13 +119,15 @@ class StreamingMixin:
             views, problem, facts = self._prepared_stream(raw, problem, rng)
             stream = stream_for(views, problem, options, rng)
         else:
-            self._require_columns(raw.n_features_x, raw.names[0], 0, raw.labels[0])
-            self._require_columns(raw.n_features_y, raw.names[1], 1, raw.labels[1])
+            self._require_columns(raw.n_features_x, raw.names[0], 0, raw.view_names[0])
+            self._require_columns(raw.n_features_y, raw.names[1], 1, raw.view_names[1])
             views = self._streamed(raw)
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
-            x, y = block.x.copy(), block.y.copy()
-            stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
+            x, y = (m.copy() for m in block.views)
+            stream.add(
+                ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
+            )
             if "_stream" not in self.__dict__:
                 self._stream, self.n_samples_, self._y_1d = stream, 0, one_dimensional
                 # Rows of a stream are not those of the files of an earlier fit.
@@ -133,7 +135,7 @@ class StreamingMixin:
                 self.n_features_in_, self.n_features_y_ = raw.n_features_x, raw.n_features_y
                 self._set_names(*raw.names)
                 self.__dict__.update(facts)
-            self.n_samples_ += block.x.shape[0]
+            self.n_samples_ += block.n_rows
             self._forget_solution()
         return self
 
@@ -342,7 +344,7 @@ def _warn_of_budgets(options: Options) -> None:
 
 
 def _squares(block: Block) -> float:
-    parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block[1:])
+    parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block.views)
     with np.errstate(over="ignore", invalid="ignore"):
         return float(sum(np.vdot(part, part) for part in parts))
 

@@ -60,7 +60,7 @@ class Coordinates(NamedTuple):
 def coordinates(views: Views, problem: Problem) -> Coordinates:
     """Gram matrices K = U diag(s^2) U' as data U diag(s): for solvers that work on some rows at a time."""
     (fx, _), (fy, _) = _factors(stored(views), problem)
-    rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, labels=views.labels, threads=views.threads)
+    rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, view_names=views.view_names, threads=views.threads)
     back = fx.U / fx.s, fy.U / fy.s
     return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back)
 

@@ -38,7 +38,8 @@ class Picking:
 
     def _picked(self, part: Part) -> Block:
         block = part.block()
-        return Block(block.offset, block.x[:, self.x], block.y[:, self.y])
+        x, y = block.views
+        return Block(block.offset, (x[:, self.x], y[:, self.y]))
 
 
 class ColumnViews(DerivedViews):
@@ -47,7 +48,7 @@ class ColumnViews(DerivedViews):
     def __init__(self, views: Views, x: Array, y: Array) -> None:
         super().__init__(views)
         self._picking = Picking(x, y)
-        self.n_features_x, self.n_features_y = len(x), len(y)
+        self.widths = len(x), len(y)
         names_x, names_y = views.names
         self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
 
@@ -206,8 +207,9 @@ class Columns:
         u, shift_x, shift_y = cov.units, cov.shift_x, cov.shift_y
 
         def part(block: Block) -> Any:
-            x = shifted(block.x, shift_x).astype(np.float64, copy=False)
-            y = shifted(block.y, shift_y)[:, columns].astype(np.float64, copy=False)
+            x, y = block.views
+            x = shifted(x, shift_x).astype(np.float64, copy=False)
+            y = shifted(y, shift_y)[:, columns].astype(np.float64, copy=False)
             C = x.T @ y
             return to_dense(C) if full else sp.csr_array(C)
 

@@ -246,5 +246,5 @@ def sliced(rows: ArrayViews, start: int, stop: int) -> ArrayViews:
 def _rows(views: ArrayViews, index: Any) -> ArrayViews:
     """Some rows of views in memory, as views in memory."""
     return ArrayViews(
-        views.x[index], views.y[index], names=views.names, labels=views.labels, threads=views.threads
+        views.x[index], views.y[index], names=views.names, view_names=views.view_names, threads=views.threads
     )
