@@ -14,11 +14,12 @@ from naive import covariances, dense
 def textbook(X, Y, u, center=True):
     """Sx, Sxy, Sy in working units, ridge included."""
     Sx, Sxy, Sy = covariances(X, Y, center)
-    sx, sy = u.scale_x, u.scale_y
+    ux, uy = u.views
+    sx, sy = ux.scale, uy.scale
     return (
-        Sx * np.outer(sx, sx) + np.diag(u.ridge_x),
+        Sx * np.outer(sx, sx) + np.diag(ux.ridge),
         Sxy * np.outer(sx, sy),
-        Sy * np.outer(sy, sy) + np.diag(u.ridge_y),
+        Sy * np.outer(sy, sy) + np.diag(uy.ridge),
     )
 
 
@@ -75,8 +76,8 @@ def test_row_grams_and_combinations(kind, backend, rng, tmp_path):
     m = moments(views)
     u = units(m, views.dtype, scale=True)
     tx, ty = rng.random(X.shape[1]), rng.random(Y.shape[1])
-    Xw = (X - X.mean(axis=0)) * u.scale_x * tx
-    Yw = (Y - Y.mean(axis=0)) * u.scale_y * ty
+    Xw = (X - X.mean(axis=0)) * u.views[0].scale * tx
+    Yw = (Y - Y.mean(axis=0)) * u.views[1].scale * ty
     cov = Covariance(views, m, u)
     H = np.eye(300) - 1 / 300
     Kx, Ky = cov.row_grams(tx, ty)
@@ -110,7 +111,7 @@ def test_sparse_data_far_from_zero_stay_sparse(rng):
     views = small_blocks(ArrayViews(X, X[:, 5:9]), rows=300)
     m = moments(views)
     cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
-    assert list(np.flatnonzero(cov.shift_x)) == [7]
+    assert list(np.flatnonzero(cov.shifts[0])) == [7]
     A = np.eye(50)[:, 5:9]
     Z = dense(X) - dense(X).mean(axis=0)
     np.testing.assert_allclose(cov.squares(A, np.eye(4))[0], Z.T @ Z @ A / 2000, atol=1e-6)
@@ -130,13 +131,16 @@ def test_float32_products_are_right_to_single_precision(rng):
 def test_ridge_forms(rng):
     X, Y = rng.standard_normal((50, 3)) * [1, 10, 100], rng.standard_normal((50, 2))
     m = moments(ArrayViews(X, Y))
-    auto = units(m, np.dtype(float))
-    np.testing.assert_allclose(auto.ridge_x, 1e-10 * m.var_x)
-    np.testing.assert_allclose(units(m, np.dtype(np.float32)).ridge_x, 1e-6 * m.var_x)
-    pair = units(m, np.dtype(float), ridge=(0.1, 0.2))
-    assert set(pair.ridge_x) == {0.1}
-    assert set(pair.ridge_y) == {0.2}
-    np.testing.assert_allclose(units(m, np.dtype(float), scale=True).ridge_x, 1e-10)
+    auto, single, scaled = (
+        units(m, np.dtype(dtype), scale=scale).views[0].ridge
+        for dtype, scale in ((float, False), (np.float32, False), (float, True))
+    )
+    np.testing.assert_allclose(auto, 1e-10 * m.views[0].var)
+    np.testing.assert_allclose(single, 1e-6 * m.views[0].var)
+    np.testing.assert_allclose(scaled, 1e-10)
+    x, y = units(m, np.dtype(float), ridge=(0.1, 0.2)).views
+    assert set(x.ridge) == {0.1}
+    assert set(y.ridge) == {0.2}
 
 
 @pytest.mark.parametrize("kinds", ["sparse", "mixed", "dense"])

@@ -30,7 +30,7 @@ class Alternating:
         self.tol, self.spoil, self.pause, self.steps = tol, spoil, pause, 0
 
     def init(self, cov, k, rng):
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         return self.step(State(rng.standard_normal((p1, k)), rng.standard_normal((p2, k))), cov)
 
     def step(self, state, cov):

@@ -37,7 +37,8 @@ def test_stochastic_is_algorithm_5(k, normaliser, data):
         return minibatches(views, 40, normaliser, 50, np.random.default_rng(1), ridge=(0.0, 0.0))
 
     def centred(cov):
-        return cov.views.x - cov.moments.mean_x, cov.views.y - cov.moments.mean_y
+        mx, my = cov.moments.views
+        return cov.views.x - mx.mean, cov.views.y - my.mean
 
     # Running means would make both sides recompute each other's: all rows are at hand at once here.
     expected = [(centred(b.cov), centred(b.normaliser)) for b in batches()]

@@ -45,37 +45,39 @@ def quiet(f: Callable[P, T]) -> Callable[P, T]:
     return silent
 
 
+class ViewMoments(NamedTuple):
+    """Column means and (biased) variances of one view."""
+
+    mean: Array
+    var: Array
+
+    def merge(self, other: ViewMoments, share: float) -> ViewMoments:
+        """The moments of both sets of rows, of which `share` are the other's (Chan, Golub & LeVeque 1983)."""
+        apart = other.mean - self.mean
+        var = self.var + (other.var - self.var) * share + apart**2 * (share * (1 - share))
+        return ViewMoments(self.mean + apart * share, var)
+
+
 class Moments(NamedTuple):
-    """Number of rows, column means and (biased) variances of both views; mergeable.
+    """Number of rows, and the means and variances of each view; mergeable.
 
     Rows that count less than others make the number a fraction.
     """
 
     n: int
-    mean_x: Array
-    mean_y: Array
-    var_x: Array
-    var_y: Array
+    views: tuple[ViewMoments, ...]
+
+    @classmethod
+    def of_columns(cls, n: int, mean: Array, var: Array, widths: Sequence[int]) -> Moments:
+        """The moments of views of these widths from those of all columns, side by side."""
+        return cls(n, tuple(map(ViewMoments, by_view(mean, widths), by_view(var, widths))))
 
     @quiet
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
+        """The moments of both sets of rows."""
         n = self.n + other.n
-        share = other.n / n
-
-        def mean(a: Array, b: Array) -> Array:
-            return a + (b - a) * share
-
-        def var(a: Array, b: Array, mean_a: Array, mean_b: Array) -> Array:
-            return a + (b - a) * share + (mean_b - mean_a) ** 2 * (share * (1 - share))
-
-        return Moments(
-            n,
-            mean(self.mean_x, other.mean_x),
-            mean(self.mean_y, other.mean_y),
-            var(self.var_x, other.var_x, self.mean_x, other.mean_x),
-            var(self.var_y, other.var_y, self.mean_y, other.mean_y),
-        )
+        pairs = zip(self.views, other.views, strict=True)
+        return Moments(n, tuple(a.merge(b, other.n / n) for a, b in pairs))
 
 
 def moments(views: Views, center: bool = True) -> Moments:
@@ -84,14 +86,12 @@ def moments(views: Views, center: bool = True) -> Moments:
 
     @quiet
     def part(block: Block) -> Moments:
-        x, y = block.views
-        mean_x, var_x = _column_moments(x, center)
-        mean_y, var_y = _column_moments(y, center)
-        _check(titles, block, (var_x, var_y))
-        return Moments(block.n_rows, mean_x, mean_y, var_x, var_y)
+        found = tuple(_column_moments(m, center) for m in block.views)
+        _check(titles, block, [view.var for view in found])
+        return Moments(block.n_rows, found)
 
     m = views.reduce(part, Moments.merge)
-    _require_squares(titles, (m.var_x, m.var_y))
+    _require_squares(titles, [view.var for view in m.views])
     return m
 
 
@@ -112,10 +112,10 @@ class SecondMoments(NamedTuple):
         scatter += np.outer(delta * (self.n * (other.n / n)), delta)
         return SecondMoments(n, self.mean + delta * (other.n / n), scatter)
 
-    def moments(self, p: int) -> Moments:
-        """The diagonal part, split into a first view of p columns and the rest."""
+    def moments(self, widths: Sequence[int]) -> Moments:
+        """The diagonal part, of views of these widths."""
         var = np.maximum(np.diag(self.scatter), 0.0) / self.n
-        return Moments(self.n, self.mean[:p], self.mean[p:], var[:p], var[p:])
+        return Moments.of_columns(self.n, self.mean, var, widths)
 
 
 def second_moments(views: Views, center: bool = True) -> SecondMoments:
@@ -195,20 +195,20 @@ def _full_columns(x: Matrix) -> Array:
     return shift
 
 
-def _column_moments(x: Matrix, center: bool) -> tuple[Array, Array]:
+def _column_moments(x: Matrix, center: bool) -> ViewMoments:
     """Column means and variances of one block, to full precision whatever the means are."""
     n = x.shape[0]
     if not sp.issparse(x):
         shift = _pilot(x) if center else np.zeros(x.shape[1])
         d = x - shift
         rest = d.mean(axis=0) if center else shift
-        return shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0)
+        return ViewMoments(shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0))
     shift = _full_columns(x) if center else np.zeros(x.shape[1])
     data = x.data - shift[x.indices]
     stored = np.bincount(x.indices, minlength=x.shape[1])
     rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
     squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
-    return shift + rest, (squares + (n - stored) * rest**2) / n
+    return ViewMoments(shift + rest, (squares + (n - stored) * rest**2) / n)
 
 
 def _tile_triangle(block: Block, rows: slice, center: bool) -> Triangle:

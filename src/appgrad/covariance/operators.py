@@ -32,21 +32,31 @@ Ridge = str | float | KernelRidge
 Add = Callable[[list[Array], Matrix, Matrix, slice, Array], None]
 
 
-class Units(NamedTuple):
-    """The coordinates algorithms work in: (X - mean) * scale, and the diagonal of the ridge there.
+class ViewUnits(NamedTuple):
+    """The coordinates of one view: (X - mean) * scale, and the diagonal of the ridge there.
 
-    Columns that do not vary have scale 0: they are absent, and their weights come out as zero. The ridge is
-    its diagonal, unless `kernel` says r of both views: then it is r times the views themselves, which are
-    Gram matrices.
+    Columns that do not vary have scale 0: they are absent, and their weights come out as zero.
     """
 
-    mean_x: Array
-    mean_y: Array
-    scale_x: Array
-    scale_y: Array
-    ridge_x: Array
-    ridge_y: Array
+    mean: Array
+    scale: Array
+    ridge: Array
+
+
+class Units(NamedTuple):
+    """The coordinates algorithms work in, one record a view.
+
+    The ridge is its diagonal, unless `kernel` says r of both views: then it is r times the views themselves,
+    which are Gram matrices.
+    """
+
+    views: tuple[ViewUnits, ...]
     kernel: tuple[float, float] | None = None
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Number of columns of each view."""
+        return tuple(len(view.scale) for view in self.views)
 
 
 def units(
@@ -62,22 +72,20 @@ def units(
     added to the covariance diagonals of the (optionally scaled) data; a pair is one per view. A
     `KernelRidge` is for both views or none.
     """
-    parts: list[tuple[Array, Array]] = []
+    found: list[ViewUnits] = []
     pair = ridge if isinstance(ridge, tuple) else (ridge, ridge)
-    for mean, var, r in ((m.mean_x, m.var_x, pair[0]), (m.mean_y, m.var_y, pair[1])):
+    for (mean, var), r in zip(m.views, pair, strict=True):
         sd = np.sqrt(var)
         # Rounding of the values alone gives a constant column this much spread.
         varies = sd > 10 * EPS * np.abs(mean)
         s = np.where(varies, 1.0 / np.where(varies, sd, 1.0) if scale else 1.0, 0.0)
         if isinstance(r, KernelRidge):
-            parts.append((s, r.r * r.diagonal * s))
+            found.append(ViewUnits(mean, s, r.r * r.diagonal * s))
         elif r == "auto":
-            parts.append((s, (1e-10 if dtype == np.float64 else 1e-6) * var * s * s))
+            found.append(ViewUnits(mean, s, (1e-10 if dtype == np.float64 else 1e-6) * var * s * s))
         else:
-            parts.append((s, np.full(len(s), float(r))))
-    (scale_x, ridge_x), (scale_y, ridge_y) = parts
-    kernel = kernel_ridges(pair)
-    return Units(m.mean_x, m.mean_y, scale_x, scale_y, ridge_x, ridge_y, kernel)
+            found.append(ViewUnits(mean, s, np.full(len(s), float(r))))
+    return Units(tuple(found), kernel_ridges(pair))
 
 
 def kernel_ridges(ridge: Ridge | tuple[Ridge, Ridge]) -> tuple[float, float] | None:
@@ -89,7 +97,7 @@ def kernel_ridges(ridge: Ridge | tuple[Ridge, Ridge]) -> tuple[float, float] | N
 class Covariance:
     """The covariances of two views as an operator: thin products, one pass over the rows each.
 
-    Sx is the covariance of (X - mean_x) * scale_x plus the ridge, Sxy the cross-covariance without it. The
+    Sx is the covariance of (X - mean) * scale plus the ridge, Sxy the cross-covariance without it. The
     moments may be those of more rows than the views hold: those of all data, for a minibatch.
     """
 
@@ -97,8 +105,9 @@ class Covariance:
         self.views, self.moments, self.units, self.n = views, m, u, views.n_samples
         self.dtype = views.dtype if dtype is None else np.dtype(dtype)
         # Columns far from zero are shifted entry by entry; the others are centred on the thin side.
-        self.shift_x = _far_from_zero(u.mean_x, m.var_x, m.n)
-        self.shift_y = _far_from_zero(u.mean_y, m.var_y, m.n)
+        self.shifts = tuple(
+            _far_from_zero(unit.mean, view.var, m.n) for unit, view in zip(u.views, m.views, strict=True)
+        )
 
     @property
     def precision(self) -> float:
@@ -189,9 +198,8 @@ class Covariance:
     def _ridge(self) -> tuple[Array, Array]:
         """What multiplies A, or the scores where the ridge is r K."""
         u = self.units
-        return (
-            (u.ridge_x, u.ridge_y) if u.kernel is None else (u.kernel[0] * u.scale_x, u.kernel[1] * u.scale_y)
-        )
+        x, y = u.views
+        return (x.ridge, y.ridge) if u.kernel is None else (u.kernel[0] * x.scale, u.kernel[1] * y.scale)
 
     def _ridged(self, A: Array, B: Array, scores: Array | None) -> tuple[Array, Array]:
         """What the ridge multiplies: A and B, or their scores K A where the ridge is r K."""
@@ -206,12 +214,13 @@ class Covariance:
         """
         n = self.moments.n
         Kx, Ky = np.zeros((n, n)), np.zeros((n, n))
-        wx, wy = self.units.scale_x * tx, self.units.scale_y * ty
+        (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
+        wx, wy = ux.scale * tx, uy.scale * ty
 
         def scaled(block: Block) -> Block:
             x, y = block.views
-            x = _near_mean(x.astype(np.float64), self.units.mean_x, self.shift_x)
-            y = _near_mean(y.astype(np.float64), self.units.mean_y, self.shift_y)
+            x = _near_mean(x.astype(np.float64), ux.mean, shift_x)
+            y = _near_mean(y.astype(np.float64), uy.mean, shift_y)
             return Block(block.offset, (_times(x, wx), _times(y, wy)))
 
         for group in _groups(map(scaled, self.views.blocks())):
@@ -228,7 +237,7 @@ class Covariance:
     def combinations(self, P: Array, Q: Array) -> tuple[Array, Array]:
         """((X - mean) * scale)'P and the same for Y and Q: columns of P and Q are combinations of rows."""
 
-        shift_x, shift_y = self.shift_x, self.shift_y
+        shift_x, shift_y = self.shifts
 
         def part(block: Block) -> tuple[Array, ...]:
             rows, (x, y) = _rows(block), block.views
@@ -263,7 +272,7 @@ class Covariance:
     def dense(self) -> DenseCovariance:
         """The same operator on p x p matrices gathered in one pass."""
         # Means that are all zero were either not asked for or make no difference.
-        center = bool(np.any(self.units.mean_x) or np.any(self.units.mean_y))
+        center = any(np.any(view.mean) for view in self.units.views)
         return DenseCovariance(second_moments(self.views, center), self.units)
 
     def _sum(self, A: Array, B: Array, add: Add, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
@@ -272,8 +281,9 @@ class Covariance:
         And the sum of the scores, which is zero where the means are those of these rows; and all scores where
         the ridge is made of them, otherwise None.
         """
-        u, dtype, c = self.units, self.dtype, A.shape[1]
-        offsets = (u.mean_x - self.shift_x) * u.scale_x, (u.mean_y - self.shift_y) * u.scale_y
+        (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
+        dtype, c = self.dtype, A.shape[1]
+        offsets = (ux.mean - shift_x) * ux.scale, (uy.mean - shift_y) * uy.scale
         # Without BLAS, whose threads would still be spinning when those of the pass need the cores.
         rest = np.concatenate(
             [np.einsum("i,ij->j", offset, C) for offset, C in zip(offsets, (A, B), strict=True)]
@@ -281,13 +291,12 @@ class Covariance:
         rest = rest.astype(dtype)
         A, B = (
             np.ascontiguousarray(C if np.all(scale == 1) else C * scale[:, None], dtype=dtype)
-            for C, scale in ((A, u.scale_x), (B, u.scale_y))
+            for C, scale in ((A, ux.scale), (B, uy.scale))
         )
 
-        scores = None if u.kernel is None else np.empty((self.n, len(rest)), dtype)
-        # What is called far away takes along all it names.
-        shift_x, shift_y = self.shift_x, self.shift_y
+        scores = None if self.units.kernel is None else np.empty((self.n, len(rest)), dtype)
 
+        # What is called far away takes along all it names.
         def of_block(block: Block) -> tuple[Array, ...]:
             x, y = block.views
             x, y = shifted(x, shift_x), shifted(y, shift_y)
@@ -316,10 +325,7 @@ class Covariance:
         self, product: Array, total: Array, view: int, dtype: Any, ridged: Array | None, own: slice
     ) -> Array:
         """Centre and scale the rows of X'[U V] / n, with the ridge times `ridged` in the `own` columns."""
-        u, ridge = self.units, self._ridge[view]
-        mean, shift, scale = (
-            (u.mean_x, self.shift_x, u.scale_x) if view == 0 else (u.mean_y, self.shift_y, u.scale_y)
-        )
+        (mean, scale, _), shift, ridge = self.units.views[view], self.shifts[view], self._ridge[view]
         product, total = product.astype(dtype, copy=False), total.astype(dtype)
         offset, factor = ((column.astype(dtype))[:, None] for column in (mean - shift, scale / self.n))
         centred = bool(np.any(offset))
@@ -340,12 +346,12 @@ class DenseCovariance:
     """The same operator when p x p matrices fit: n is gone, and a product is no pass."""
 
     def __init__(self, second: SecondMoments, u: Units) -> None:
-        p = len(u.scale_x)
-        s = np.concatenate([u.scale_x, u.scale_y])
+        p, _ = u.widths
+        s = np.concatenate([view.scale for view in u.views])
         S = second.scatter / second.n
         S *= s[:, None]
         S *= s
-        self.moments, self.units = second.moments(p), u
+        self.moments, self.units = second.moments(u.widths), u
         self.Sx, self.Sxy, self.Sy = S[:p, :p], S[:p, p:], S[p:, p:]
         self.dtype, self.precision = S.dtype, EPS
 
@@ -360,12 +366,13 @@ class DenseCovariance:
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
-        u = self.units
-        return self.Sx @ A + u.ridge_x[:, None] * A, self.Sy @ B + u.ridge_y[:, None] * B
+        ridge_x, ridge_y = self.ridged(A, B)
+        return self.Sx @ A + ridge_x, self.Sy @ B + ridge_y
 
     def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Rx A and Ry B."""
-        return self.units.ridge_x[:, None] * A, self.units.ridge_y[:, None] * B
+        x, y = self.units.views
+        return x.ridge[:, None] * A, y.ridge[:, None] * B
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B."""
@@ -383,7 +390,7 @@ class DenseCovariance:
 
 def working_dtype(m: Moments, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The precision of thin products: that of the data, unless squares of the data overflow in it."""
-    variances = np.concatenate([m.var_x, m.var_y])
+    variances = np.concatenate([view.var for view in m.views])
     spread = variances[variances > 0]
     if dtype == np.float64 or not len(spread) or (spread.max() < 1e30 and spread.min() > 1e-30):
         return dtype
@@ -391,7 +398,8 @@ def working_dtype(m: Moments, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _diagonals(m: Moments, u: Units) -> tuple[Array, Array]:
-    return m.var_x * u.scale_x * u.scale_x + u.ridge_x, m.var_y * u.scale_y * u.scale_y + u.ridge_y
+    (mx, my), (ux, uy) = m.views, u.views
+    return mx.var * ux.scale * ux.scale + ux.ridge, my.var * uy.scale * uy.scale + uy.ridge
 
 
 def _far_from_zero(mean: Array, var: Array, n: int) -> Array:

@@ -31,7 +31,7 @@ def warm_up_rows(views: Views, endless: bool = False) -> int:
     return rows if endless else min(rows, views.n_samples)
 
 
-class Side(NamedTuple):
+class ViewPreconditioner(NamedTuple):
     """The inverse of M = D^-1 (V diag(values) V' + tail (I - V V')) D^-1 for one view.
 
     `d` are one over standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
@@ -45,7 +45,7 @@ class Side(NamedTuple):
     tail: float
     shield: Array | float = 1.0
 
-    def at(self, dtype: Any) -> Side:
+    def at(self, dtype: Any) -> ViewPreconditioner:
         """The same in another precision."""
         d, V, values = (part.astype(dtype, copy=False) for part in (self.d, self.V, self.values))
         return self._replace(d=d, V=V, values=values)
@@ -75,10 +75,10 @@ class Side(NamedTuple):
 
 
 class Preconditioner(NamedTuple):
-    """One side for each view, or None: the identity."""
+    """One part for each view, or None: the identity."""
 
-    x: Side | None = None
-    y: Side | None = None
+    x: ViewPreconditioner | None = None
+    y: ViewPreconditioner | None = None
 
     def gaussian(self, p1: int, p2: int, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Random bases of k columns, one draw for each view, in units in which columns are comparable."""
@@ -104,13 +104,13 @@ class Preconditioner(NamedTuple):
         return Gx if self.x is None else self.x.solve(Gx), Gy if self.y is None else self.y.solve(Gy)
 
 
-def diagonal(variances: Array) -> Side:
+def diagonal(variances: Array) -> ViewPreconditioner:
     """Jacobi: every column in units of its own standard deviation; columns that do not vary stay out."""
     d = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
-    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+    return ViewPreconditioner(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
-def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> Side:
+def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> ViewPreconditioner:
     """Jacobi from statistics of some rows: columns in units of peak / sd, `peaks` the largest mean squares.
 
     Both with the ridge, which is part of S.
@@ -120,10 +120,10 @@ def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> Side:
     cancel; a feature not seen yet does not move.
     """
     d = np.where(variances > 0, np.sqrt(variances + ridge) / np.where(peaks > 0, peaks + ridge, np.inf), 0.0)
-    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+    return ViewPreconditioner(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
-def shielded(side: Side) -> Side:
+def shielded(side: ViewPreconditioner) -> ViewPreconditioner:
     """A side that lifts no column above its own variance on account of directions it has no part in.
 
     The tail is the level of combinations of columns. A rare column is no combination: outside V, a low tail
@@ -134,7 +134,7 @@ def shielded(side: Side) -> Side:
     return side._replace(d=side.d * shield, shield=shield) if side.V.shape[1] else side
 
 
-def trace(side: Side, variances: Array) -> float:
+def trace(side: ViewPreconditioner, variances: Array) -> float:
     """The trace of M^-1 S, from the diagonal of S."""
     total = float(np.sum(variances * side.d * side.d))
     return float(side.V.shape[1] + max(0.0, total - float(np.sum(side.values))) / side.tail)
@@ -175,11 +175,11 @@ def kernelised(M: Preconditioner, cov: Covariance | DenseCovariance) -> Precondi
 def exact(cov: DenseCovariance) -> Preconditioner:
     """The covariances themselves, where they are matrices; directions without variance stay out."""
     sides = []
-    for S, ridge in ((cov.Sx, cov.units.ridge_x), (cov.Sy, cov.units.ridge_y)):
+    for S, (_, _, ridge) in zip((cov.Sx, cov.Sy), cov.units.views, strict=True):
         d = diagonal(np.diag(S) + ridge).d
         values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
         keep = values > len(values) * EPS * max(values[-1], 0.0)
-        sides.append(Side(d, V[:, keep], values[keep], np.inf))
+        sides.append(ViewPreconditioner(d, V[:, keep], values[keep], np.inf))
     return Preconditioner(*sides)
 
 
@@ -212,7 +212,7 @@ def low_rank(
             sides.append(side)
             continue
         tail = max(float(values[keep]), least * float(values[0]))
-        sides.append(Side(side.d, C @ P[:, :keep], values[:keep], tail))
+        sides.append(ViewPreconditioner(side.d, C @ P[:, :keep], values[:keep], tail))
     return Preconditioner(*sides)
 
 
@@ -247,14 +247,16 @@ def _ritz(C: Array, SC: Array) -> float:
 
 
 def _scaled_squares(
-    cov: Covariance | DenseCovariance, x: Side, y: Side, A: Array, B: Array
+    cov: Covariance | DenseCovariance, x: ViewPreconditioner, y: ViewPreconditioner, A: Array, B: Array
 ) -> tuple[Array, Array]:
     """D Sx D A and the same for y."""
     xx, yy = cov.squares(x.d[:, None] * A, y.d[:, None] * B)
     return x.d[:, None] * xx, y.d[:, None] * yy
 
 
-def _sides(M: Preconditioner, cov: Covariance | DenseCovariance | None = None) -> tuple[Side, Side]:
+def _sides(
+    M: Preconditioner, cov: Covariance | DenseCovariance | None = None
+) -> tuple[ViewPreconditioner, ViewPreconditioner]:
     """Both sides, with ones for the identity."""
     if M.x is not None and M.y is not None:
         return M.x, M.y

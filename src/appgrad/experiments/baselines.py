@@ -43,7 +43,7 @@ class NaiveGradient:
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
         """Gaussian bases, normalised."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
     def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Report]:

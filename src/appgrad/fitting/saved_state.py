@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..covariance.moments import Moments, SecondMoments
-from ..covariance.preconditioners import Preconditioner, Side
+from ..covariance.moments import Moments, SecondMoments, ViewMoments
+from ..covariance.preconditioners import Preconditioner, ViewPreconditioner
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
 from ..solvers import als, appgrad, lobpcg
@@ -39,7 +39,6 @@ RECORDS: dict[str, Any] = {
     "nystroem-map/1": Nystroem,
     "options/1": Options,
     "preconditioner/1": Preconditioner,
-    "preconditioner-side/1": Side,
     "problem/1": Problem,
     "pursuit-state/1": pursuit.State,
     "pursuit-taken/1": Taken,
@@ -53,6 +52,8 @@ RECORDS: dict[str, Any] = {
     "stream/1": Stream,
     "stream-steps/1": Steps,
     "stream-sums/1": Sums,
+    "view-moments/1": ViewMoments,
+    "view-preconditioner/1": ViewPreconditioner,
 }
 TAGS = {cls: tag for tag, cls in RECORDS.items()}
 

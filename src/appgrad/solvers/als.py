@@ -45,7 +45,7 @@ class ALS:
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         start, _ = self._measured(cov, phi, psi, 0.0)
         # psi from phi: two independent draws would alternate for ever, each with the other's successor, and

@@ -62,7 +62,7 @@ class AppGrad:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
         if self.first is not None:
             return self.start(cov, *self.first)
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)

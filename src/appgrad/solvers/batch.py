@@ -8,7 +8,7 @@ import numpy as np
 
 from ..covariance.linalg import whitening
 from ..covariance.moments import moments, second_moments
-from ..covariance.operators import Covariance, DenseCovariance, kernel_ridges, units, working_dtype
+from ..covariance.operators import Covariance, DenseCovariance, Units, kernel_ridges, units, working_dtype
 from ..covariance.preconditioners import (
     DIRECTIONS,
     WARM_UP_ROWS,
@@ -55,7 +55,7 @@ def uses_matrices(views: Views, options: Options) -> bool:
 
 def batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
     """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
-    k, center, scale, ridge = problem
+    k, center, scale, ridge = problem.n_components, problem.center, problem.scale, problem.ridge
     limits = options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
@@ -66,7 +66,7 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
     if matrices:
         second = second_moments(views, center)
         cov = DenseCovariance(
-            second, units(second.moments(views.n_features_x), views.dtype, scale=scale, ridge=ridge)
+            second, units(second.moments(views.widths), views.dtype, scale=scale, ridge=ridge)
         )
     else:
         m = moments(views, center)
@@ -88,7 +88,8 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
     if options.solver == "als":
         factors = None
         if isinstance(cov, DenseCovariance):
-            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
+            ux, uy = cov.units.views
+            factors = whitening(cov.Sx, ux.ridge).W, whitening(cov.Sy, uy.ridge).W
         solver = ALS(k, M, factors, tol=options.tol, norm=norm)
     elif options.solver == "lobpcg":
         # Without a preconditioner, numbers are as large as the data make them.
@@ -158,16 +159,16 @@ def _sample(views: Views, cov: Operator, rng: np.random.Generator, size: int) ->
     u = cov.units
     if u.kernel is not None:
         # r K is not known from some rows of K.
-        u = u._replace(kernel=None, ridge_x=np.zeros_like(u.ridge_x), ridge_y=np.zeros_like(u.ridge_y))
+        u = Units(tuple(view._replace(ridge=np.zeros_like(view.ridge)) for view in u.views))
     return Covariance(gathered(views.take(rows)), cov.moments, u, dtype=cov.dtype)
 
 
 def _hides_variances(cov: Operator) -> bool:
     """Whether the ridge is so large that variances are lost when it is taken off products."""
-    m, u = cov.moments, cov.units
-    sides = (m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)
+    eps = np.finfo(cov.dtype).eps
     return any(
-        bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
+        bool(np.any(u.ridge * eps > 1e-8 * m.var * u.scale**2))
+        for m, u in zip(cov.moments.views, cov.units.views, strict=True)
     )
 
 
@@ -180,8 +181,7 @@ def _suffices_single(views: Views, cov: Operator) -> bool:
     useful = not is_full(views) or views.dtype == np.float32
     if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:
         return False
-    m = cov.moments
-    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
+    means, variances = (np.concatenate(parts) for parts in zip(*cov.moments.views, strict=True))
     return bool(np.all(np.abs(means) <= np.sqrt(1e3 * variances), where=variances > 0) and np.any(variances))
 
 

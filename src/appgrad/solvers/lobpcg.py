@@ -99,7 +99,7 @@ class LOBPCG:
 
     def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         dtype = np.dtype(np.float32 if self.single else np.float64)
         A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -51,11 +51,11 @@ def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: n
 
 def sparse_covariance(views: Views, problem: Problem) -> Operator:
     """Covariances to work on: matrices where these are small and there are more rows than columns."""
-    _, center, scale, ridge = problem
+    center, scale, ridge = problem.center, problem.scale, problem.ridge
     p = views.n_features_x + views.n_features_y
     if p < views.n_samples and 8 * 8 * p**2 <= budget():
         second = second_moments(views, center)
-        m = second.moments(views.n_features_x)
+        m = second.moments(views.widths)
         return DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
     m = moments(views, center)
     return Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), np.float64)
@@ -64,7 +64,7 @@ def sparse_covariance(views: Views, problem: Problem) -> Operator:
 def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
     """The solver on columns in play: as many as leave their matrices a part of the memory budget."""
     assert options.sparsity is not None
-    most, p = int(np.sqrt(budget() / 128)), max(len(cov.units.scale_x), len(cov.units.scale_y))
+    most, p = int(np.sqrt(budget() / 128)), max(cov.units.widths)
     step = _steps(cov, rng) if p > most else (1.0, 1.0)
     return Pursuit(k, options.sparsity, options.tol, most, step, _first(cov, options))
 
@@ -73,10 +73,10 @@ def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
     """Weights to start from in units of the columns."""
     if options.first is None:
         return None
-    field, u = Columns(cov), cov.units
+    field = Columns(cov)
     found = []
-    for A, d, scale in zip(options.first, (field.dx, field.dy), (u.scale_x, u.scale_y), strict=True):
-        unit = d * scale[:, None]
+    for A, d, view in zip(options.first, (field.dx, field.dy), cov.units.views, strict=True):
+        unit = d * view.scale[:, None]
         found.append(np.where(unit > 0, A / np.where(unit > 0, unit, 1.0), 0.0))
     return found[0], found[1]
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...covariance.linalg import column_dots
-from ...covariance.moments import Moments, shifted, to_dense
-from ...covariance.operators import Covariance, DenseCovariance, Units
+from ...covariance.moments import Moments, ViewMoments, shifted, to_dense
+from ...covariance.operators import Covariance, DenseCovariance, Units, ViewUnits
 from ...covariance.preconditioners import jacobi
 from ...data.derived import DerivedViews
 from ...data.views import ENTRY_BYTES, Block, Part, Views
@@ -127,10 +127,11 @@ class Columns:
         Sxy = dx * small.Sxy[np.ix_(*here)] * dy.T
         if self.taken is not None:
             Sxy -= (self.taken.x[x] * self.taken.rho) @ self.taken.y[y].T
+        ux, uy = small.units.views
         sides = []
         for S, ridge, d, i in (
-            (small.Sx, small.units.ridge_x, dx, here[0]),
-            (small.Sy, small.units.ridge_y, dy, here[1]),
+            (small.Sx, ux.ridge, dx, here[0]),
+            (small.Sy, uy.ridge, dy, here[1]),
         ):
             side = d * S[np.ix_(i, i)] * d.T
             side[np.diag_indices(len(i))] += ridge[i] * (d * d).ravel()
@@ -177,10 +178,11 @@ class Columns:
 
         The latter have a covariance of minus the product of their means.
         """
-        cov, u = self.cov, self.cov.units
+        cov = self.cov
         assert isinstance(cov, Covariance)
-        mx = (u.mean_x - cov.shift_x) * u.scale_x * self.dx.ravel()
-        my = ((u.mean_y - cov.shift_y) * u.scale_y * self.dy.ravel())[columns]
+        (ux, uy), (shift_x, shift_y) = cov.units.views, cov.shifts
+        mx = (ux.mean - shift_x) * ux.scale * self.dx.ravel()
+        my = ((uy.mean - shift_y) * uy.scale * self.dy.ravel())[columns]
         i, j = _largest_products(mx, my)
         # By what is stored: two columns that are both present may be uncorrelated.
         stored = sp.csr_array((np.ones(C.nnz), C.indices, C.indptr), shape=C.shape)[i, j]
@@ -204,7 +206,7 @@ class Columns:
             yield columns, self._less(self._block(cov, columns, full), columns)
 
     def _block(self, cov: Covariance, columns: slice, full: bool) -> Any:
-        u, shift_x, shift_y = cov.units, cov.shift_x, cov.shift_y
+        (ux, uy), (shift_x, shift_y) = cov.units.views, cov.shifts
 
         def part(block: Block) -> Any:
             x, y = block.views
@@ -214,8 +216,8 @@ class Columns:
             return to_dense(C) if full else sp.csr_array(C)
 
         C = cov.views.reduce(part, lambda a, b: a + b, most=2)
-        sx, sy = (u.scale_x * self.dx.ravel()), (u.scale_y * self.dy.ravel())[columns]
-        mx, my = (u.mean_x - cov.shift_x) * sx, (u.mean_y - cov.shift_y)[columns] * sy
+        sx, sy = (ux.scale * self.dx.ravel()), (uy.scale * self.dy.ravel())[columns]
+        mx, my = (ux.mean - shift_x) * sx, (uy.mean - shift_y)[columns] * sy
         if sp.issparse(C):
             C = C.tocoo()
             values = C.data / cov.n * sx[C.row] * sy[C.col] - mx[C.row] * my[C.col]
@@ -262,7 +264,10 @@ def _block_width(views: Views, full: bool) -> int:
 
 def _picked(cov: Covariance, x: Array, y: Array) -> Covariance:
     """The covariance of these columns alone."""
-    m, u = cov.moments, cov.units
-    few = Moments(m.n, m.mean_x[x], m.mean_y[y], m.var_x[x], m.var_y[y])
-    units = Units(u.mean_x[x], u.mean_y[y], u.scale_x[x], u.scale_y[y], u.ridge_x[x], u.ridge_y[y])
-    return Covariance(ColumnViews(cov.views, x, y), few, units, cov.dtype)
+    m, picked = cov.moments, (x, y)
+    few = tuple(ViewMoments(mean[i], var[i]) for (mean, var), i in zip(m.views, picked, strict=True))
+    units = tuple(
+        ViewUnits(mean[i], scale[i], ridge[i])
+        for (mean, scale, ridge), i in zip(cov.units.views, picked, strict=True)
+    )
+    return Covariance(ColumnViews(cov.views, x, y), Moments(m.n, few), Units(units), cov.dtype)

@@ -126,7 +126,7 @@ class Pursuit:
         count = self.sparsity.n_nonzero
         if count is None or self.sparsity.penalty == "l1" or self.first is not None:
             return ()
-        p = min(len(cov.units.scale_x), len(cov.units.scale_y))
+        p = min(cov.units.widths)
         widest = min(max(4 * max(count), WIDEST), max(count) + WIDEST, p, max(cov.moments.n // 5, 1))
         return tuple(counts_down(widest, count)[:-1])
 

@@ -41,7 +41,7 @@ def start_passes(field: Columns, k: int) -> int:
 
 def start_sizes(cov: Covariance | DenseCovariance, sparsity: Sparsity) -> tuple[int, int]:
     """Columns of a start: those asked for, or a few."""
-    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+    p1, p2 = cov.units.widths
     count = sparsity.n_nonzero or (FEW, FEW)
     return min(count[0], WIDEST, p1), min(count[1], WIDEST, p2)
 

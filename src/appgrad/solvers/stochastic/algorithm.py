@@ -99,7 +99,7 @@ class Stochastic:
 
     def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
-        p1, p2 = len(batch.moments.mean_x), len(batch.moments.mean_y)
+        p1, p2 = batch.cov.units.widths
         M = self._preconditioner(batch)
         # Fewer rows than columns would leave phi_t deficient for ever: take all that are at hand.
         rows = batch.cov if batch.cov.n >= k else batch.ahead()
@@ -199,10 +199,11 @@ class Stochastic:
         x, y = self.preconditioner
         if x is None or y is None:
             return self.preconditioner
-        m, u, (peak_x, peak_y) = batch.moments, batch.cov.units, batch.peaks
+        (mx, my), (ux, uy) = batch.moments.views, batch.cov.units.views
+        peak_x, peak_y = batch.peaks
         return Preconditioner(
-            x._replace(d=damped(m.var_x, peak_x, u.ridge_x).d * x.shield),
-            y._replace(d=damped(m.var_y, peak_y, u.ridge_y).d * y.shield),
+            x._replace(d=damped(mx.var, peak_x, ux.ridge).d * x.shield),
+            y._replace(d=damped(my.var, peak_y, uy.ridge).d * y.shield),
         )
 
     def _checked(self, state: State, batch: Minibatch) -> tuple[State, float]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.moments import Moments, moments
-from ...covariance.operators import Covariance, KernelRidge, Ridge, Units, working_dtype
+from ...covariance.operators import Covariance, KernelRidge, Ridge, Units, ViewUnits, working_dtype
 from ...data.arrays import ArrayViews, gathered
 from ...data.views import Views, require_finite
 from ...machine.arrays import Array
@@ -125,11 +125,8 @@ class Buffer:
             found = moments(_rows(drawn, slice(start, start + self.size)))
             # A shorter rest counts as if it were filled up with means.
             part = found.n / self.size
-            for peak, mean, var, center in (
-                (peaks[0], found.mean_x, found.var_x, self.moments.mean_x),
-                (peaks[1], found.mean_y, found.var_y, self.moments.mean_y),
-            ):
-                np.maximum(peak, part * (var + (mean - center) ** 2), out=peak)
+            for peak, new, known in zip(peaks, found.views, self.moments.views, strict=True):
+                np.maximum(peak, part * (new.var + (new.mean - known.mean) ** 2), out=peak)
         return peaks
 
     def _ahead(self) -> Covariance:
@@ -153,16 +150,16 @@ class Buffer:
 
         With scale=True the problem is the same one with its ridge multiplied by the variances.
         """
-        m, parts = self.moments if m is None else m, []
-        for var, r in ((m.var_x, self.ridge[0]), (m.var_y, self.ridge[1])):
+        m, found = self.moments if m is None else m, []
+        for (mean, var), r in zip(m.views, self.ridge, strict=True):
             auto = 1e-10 if self.rows.dtype == np.float64 else 1e-6
             assert not isinstance(r, KernelRidge)
             if r == "auto":
-                parts.append(auto * var)
+                ridge = auto * var
             else:
-                parts.append(float(r) * var if self.scale else np.full(len(var), float(r)))
-        ones = np.ones(len(m.var_x)), np.ones(len(m.var_y))
-        return Units(m.mean_x, m.mean_y, *ones, parts[0], parts[1])
+                ridge = float(r) * var if self.scale else np.full(len(var), float(r))
+            found.append(ViewUnits(mean, np.ones(len(var)), ridge))
+        return Units(tuple(found))
 
 
 class Minibatches:
