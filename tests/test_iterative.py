@@ -19,9 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from appgrad import CCA
+from appgrad.covariance.matrices import MatrixCovariance
 from appgrad.covariance.moments import moments, second_moments
-from appgrad.covariance.operators import Covariance, DenseCovariance, units
 from appgrad.covariance.preconditioners import jacobi
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.warnings import OverfitWarning
@@ -42,7 +44,7 @@ def operator(X, Y, ridge=0.0, dense=False):
     views = ArrayViews(X, Y)
     m = moments(views)
     u = units(m, views.dtype, ridge=ridge)
-    return DenseCovariance(second_moments(views), u) if dense else Covariance(views, m, u)
+    return MatrixCovariance(second_moments(views), u) if dense else RowCovariance(views, m, u)
 
 
 def starts(cov, k, seed=0):

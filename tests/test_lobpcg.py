@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 import naive
 from appgrad import CCA
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
 from appgrad.covariance.preconditioners import exact, jacobi
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
@@ -35,7 +36,7 @@ def fitted(X, Y, k, **params):
 def operator(X, Y, ridge="auto", dtype=None):
     views = ArrayViews(X, Y)
     m = moments(views)
-    return Covariance(views, m, units(m, views.dtype, ridge=ridge), dtype)
+    return RowCovariance(views, m, units(m, views.dtype, ridge=ridge), dtype)
 
 
 def states(solver, cov, width, steps):
@@ -305,7 +306,7 @@ def test_converged_pairs_are_locked(data):
     """Their residuals ask for no products any more."""
     widths = []
 
-    class Watched(Covariance):
+    class Watched(RowCovariance):
         def products(self, A, B, ridge=True):
             widths.append(A.shape[1])
             return super().products(A, B, ridge)
@@ -454,7 +455,7 @@ def test_no_pass_for_no_columns(data):
     X, Y = data
     asked = []
 
-    class Watched(Covariance):
+    class Watched(RowCovariance):
         def products(self, A, B, ridge=True):
             asked.append(A.shape[1])
             return super().products(A, B, ridge)
@@ -481,7 +482,7 @@ def test_overflow_in_threads_is_quiet(rng):
     views = ArrayViews(X, Y, threads=2)
     views.block_rows = 500
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype))
+    cov = RowCovariance(views, m, units(m, views.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         cov.products(np.full((30, 2), 1e308), np.full((20, 2), 1e308))
 

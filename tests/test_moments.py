@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad.covariance.moments import moments, second_moments, triangle
-from appgrad.covariance.operators import units
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from helpers import BACKENDS, small_blocks, statistics_problem
 

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
 from appgrad.covariance.preconditioners import (
     Preconditioner,
     ViewPreconditioner,
@@ -18,6 +17,8 @@ from appgrad.covariance.preconditioners import (
     trace,
     warm_up_rows,
 )
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from naive import covariances
 
@@ -25,7 +26,7 @@ from naive import covariances
 def operator(X, Y, ridge=0.0):
     views = ArrayViews(X, Y)
     m = moments(views)
-    return Covariance(views, m, units(m, views.dtype, ridge=ridge))
+    return RowCovariance(views, m, units(m, views.dtype, ridge=ridge))
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 
 from appgrad.covariance.linalg import whitening
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.solvers.canonical import canonical
@@ -55,7 +56,7 @@ def problem(rng):
     Y = np.hstack([Z + rng.standard_normal((200, 3)), rng.standard_normal((200, 1))])
     views = CountedViews(ArrayViews(X, Y))
     m = moments(views)
-    return X, Y, views, Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    return X, Y, views, RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
 
 
 def run(problem, solver, **kwargs):

@@ -13,13 +13,15 @@ from sklearn.model_selection import GridSearchCV
 import naive
 from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
+from appgrad.data.derived import ColumnViews
 from appgrad.datasets import sparse_planted
 from appgrad.estimators.sparse_path import _chosen
 from appgrad.solvers.sparse import columns
 from appgrad.solvers.sparse.batch import largest_alpha
-from appgrad.solvers.sparse.columns import Columns, ColumnViews, _largest_products
+from appgrad.solvers.sparse.columns import Columns, _largest_products
 from appgrad.solvers.sparse.starts import first_pairs
 from appgrad.solvers.sparse.thresholds import Threshold
 from helpers import failed_checks
@@ -56,7 +58,7 @@ def small(seed=0, **params):
 def operator(X, Y, **kwargs):
     views = ArrayViews(X, Y)
     m = moments(views)
-    return Covariance(views, m, units(m, views.dtype, **kwargs))
+    return RowCovariance(views, m, units(m, views.dtype, **kwargs))
 
 
 @pytest.mark.parametrize("seed", range(5))

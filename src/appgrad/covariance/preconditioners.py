@@ -10,13 +10,11 @@ from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Views
 from ..machine.arrays import EPS, Array
 from ..machine.threads import over_rows
 from .linalg import whitening
-from .operators import Covariance, DenseCovariance
+from .operators import Covariance
 
 # Leading directions taken out of each view, and rows they are found in. From 50 to 100 directions, what batch
 # captures after 50 iterations changes by less than 0.001; one stochastic pass gains 0.002 up to 80 (MNIST).
 DIRECTIONS, WARM_UP_ROWS = 80, 2000
-# Of K^2, directions count whose values are the squares of those that count of K.
-WEAKEST = 1e-10
 # A bound from a Krylov space is a little below the largest eigenvalue.
 MARGIN = 1.05
 
@@ -140,42 +138,17 @@ def trace(side: ViewPreconditioner, variances: Array) -> float:
     return float(side.V.shape[1] + max(0.0, total - float(np.sum(side.values))) / side.tail)
 
 
-def jacobi(cov: Covariance | DenseCovariance) -> Preconditioner:
+def jacobi(cov: Covariance) -> Preconditioner:
     """The diagonals of Sx and Sy; no pass over the data."""
     x, y = cov.diagonal()
     return Preconditioner(diagonal(x), diagonal(y))
 
 
-def level(cov: Covariance | DenseCovariance) -> Preconditioner:
-    """All columns of a view in one unit: what is in the range of a Gram matrix stays there."""
-    x, y = (np.where(d > 0, np.mean(d, where=d > 0), 0.0) if np.any(d > 0) else d for d in cov.diagonal())
-    return Preconditioner(diagonal(x), diagonal(y))
-
-
-def kernelised(M: Preconditioner, cov: Covariance | DenseCovariance) -> Preconditioner:
-    """Leading directions of K^2 / n, level otherwise, as those of K^2 / n + r K.
-
-    What K has of a direction is the root of n times its value. Where the rest of K is nothing but rounding,
-    it counts as the weakest direction there is, for dividing by less would make something of it.
-    """
-    if M.x is None or M.y is None or cov.units.kernel is None:
-        return M
-    sides = []
-    for side, r in zip(M, cov.units.kernel, strict=True):
-        assert side is not None
-        if side.V.shape[1]:
-            factor = r * float(side.d.max()) * np.sqrt(cov.moments.n)
-            rest = side.tail if side.tail > 2 * WEAKEST * side.values.max() else side.values.min()
-            values, tail = (value + factor * np.sqrt(value) for value in (side.values, rest))
-            side = side._replace(values=values, tail=float(tail))
-        sides.append(side)
-    return Preconditioner(*sides)
-
-
-def exact(cov: DenseCovariance) -> Preconditioner:
+def exact(cov: Covariance) -> Preconditioner:
     """The covariances themselves, where they are matrices; directions without variance stay out."""
-    sides = []
-    for S, (_, _, ridge) in zip((cov.Sx, cov.Sy), cov.units.views, strict=True):
+    assert cov.matrices is not None
+    sides, (Sx, _, Sy) = [], cov.matrices
+    for S, (_, _, ridge) in zip((Sx, Sy), cov.units.views, strict=True):
         d = diagonal(np.diag(S) + ridge).d
         values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
         keep = values > len(values) * EPS * max(values[-1], 0.0)
@@ -184,7 +157,7 @@ def exact(cov: DenseCovariance) -> Preconditioner:
 
 
 def low_rank(
-    sample: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
+    sample: Covariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
 ) -> Preconditioner:
     """A diagonal preconditioner and the leading directions of `sample` in its coordinates.
 
@@ -194,8 +167,7 @@ def low_rank(
     stay sparse. The first direction left out gives the level of the tail.
     """
     x, y = _sides(M)
-    n = sample.n if isinstance(sample, Covariance) else sample.moments.n
-    most = [min(DIRECTIONS, n // 4, len(side.d) // 2) for side in (x, y)]
+    most = [min(DIRECTIONS, sample.n // 4, len(side.d) // 2) for side in (x, y)]
     A, B = (
         rng.standard_normal((len(side.d), min(r + 11, len(side.d))))
         for side, r in zip((x, y), most, strict=True)
@@ -217,7 +189,7 @@ def low_rank(
 
 
 def largest(
-    cov: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
+    cov: Covariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
 ) -> tuple[float, float]:
     """The largest eigenvalues of M^-1 Sx and M^-1 Sy, a little more rather than less.
 
@@ -247,16 +219,14 @@ def _ritz(C: Array, SC: Array) -> float:
 
 
 def _scaled_squares(
-    cov: Covariance | DenseCovariance, x: ViewPreconditioner, y: ViewPreconditioner, A: Array, B: Array
+    cov: Covariance, x: ViewPreconditioner, y: ViewPreconditioner, A: Array, B: Array
 ) -> tuple[Array, Array]:
     """D Sx D A and the same for y."""
     xx, yy = cov.squares(x.d[:, None] * A, y.d[:, None] * B)
     return x.d[:, None] * xx, y.d[:, None] * yy
 
 
-def _sides(
-    M: Preconditioner, cov: Covariance | DenseCovariance | None = None
-) -> tuple[ViewPreconditioner, ViewPreconditioner]:
+def _sides(M: Preconditioner, cov: Covariance | None = None) -> tuple[ViewPreconditioner, ViewPreconditioner]:
     """Both sides, with ones for the identity."""
     if M.x is not None and M.y is not None:
         return M.x, M.y

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from ..covariance.operators import KernelRidge
+from ..covariance.units import KernelRidge
 from ..data.derived import CountedViews
 from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
 from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Map, MappedViews, Nystroem, stored

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..covariance.operators import kernel_ridges
 from ..data.derived import CountedViews
 from ..data.sources import as_views
 from ..data.views import Views
@@ -49,7 +48,7 @@ def solving(
 ) -> tuple[Iterator[Progress], Choice]:
     """The progress of the solver asked for: step by step, or all at once where it is a direct one."""
     start = time.perf_counter()
-    if kernel_ridges(problem.ridge) is not None:
+    if problem.on_gram:
         return _solving_grams(views, problem, options, rng, start, callback, saved)
     choice = Choice(options.solver, "asked for")
     if options.sparsity is not None:

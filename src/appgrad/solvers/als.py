@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..covariance.linalg import captured, column_dots
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
 from .canonical import relative
 from .effort import require_comparable, small_flops
-from .problem import Operator, Products, Report
+from .problem import Products, Report
 
 
 class State(NamedTuple):
@@ -43,7 +44,7 @@ class ALS:
     tol: float = 1e-4
     norm: Preconditioner | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
         p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
@@ -53,19 +54,19 @@ class ALS:
         _, psi, flops = self._regressed(start, cov)
         return self._measured(cov, start.phi, psi, flops + cov.flops(k))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
         return self._measured(cov, phi, psi, flops)
 
-    def _regressed(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+    def _regressed(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
         if self.factors is None:
             return self._conjugate_gradients(state, cov)
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _measured(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+    def _measured(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
             require_comparable(phi.T @ xx, psi.T @ yy)
@@ -80,7 +81,7 @@ class ALS:
         state = State(phi, psi, products, (P, rho, Qt.T))
         return state, Report(phi, psi, tcc, flops, converged, products)
 
-    def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+    def _residuals(self, cov: Covariance, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
 
         In the norm of S^-1 where its factors are given, of `norm` or the preconditioner otherwise.
@@ -94,7 +95,7 @@ class ALS:
             squares = column_dots(rx, Zx) + column_dots(ry, Zy)
         return relative(squares, rho, cov)
 
-    def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+    def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
 
         Started at phi and psi times what regression would make of them; each column has its own lengths.

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..covariance.linalg import captured, inverse_root
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
 from .effort import require_comparable, small_flops
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
-from .problem import Operator, Products, Report
+from .problem import Products, Report
 from .sparse.thresholds import Thresholds
 
 # Iterations over which the gain of captured correlation is judged: one may gain nothing by chance.
@@ -58,7 +59,7 @@ class AppGrad:
     thresholds: Thresholds | None = None
     first: tuple[Array, Array] | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
         if self.first is not None:
             return self.start(cov, *self.first)
@@ -79,11 +80,11 @@ class AppGrad:
         state, report = self._measured(cov, a * ux, b * uy, (a * xx, b * xy, a * yx, b * yy))
         return state, report._replace(flops=report.flops + cov.flops(k))
 
-    def start(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
+    def start(self, cov: Covariance, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
         """A state at given variables, such as a fixed point."""
         return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One iteration; where it runs away, the last calm state and a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
         eta1, eta2 = (eta * state.caution for eta in self.step_size)
@@ -115,7 +116,7 @@ class AppGrad:
         return new, report._replace(converged=converged)
 
     def _measured(
-        self, cov: Operator, phi_t: Array, psi_t: Array, products: Products
+        self, cov: Covariance, phi_t: Array, psi_t: Array, products: Products
     ) -> tuple[State, Report]:
         """The state at phi_t and psi_t: normalisers and the correlation they capture."""
         xx, xy, _, yy = products

@@ -6,23 +6,11 @@ from itertools import repeat
 
 import numpy as np
 
+from ..covariance.build import operator
 from ..covariance.linalg import whitening
-from ..covariance.moments import moments, second_moments
-from ..covariance.operators import Covariance, DenseCovariance, Units, kernel_ridges, units, working_dtype
-from ..covariance.preconditioners import (
-    DIRECTIONS,
-    WARM_UP_ROWS,
-    WEAKEST,
-    Preconditioner,
-    exact,
-    jacobi,
-    kernelised,
-    largest,
-    level,
-    low_rank,
-    warm_up_rows,
-)
-from ..data.arrays import gathered
+from ..covariance.operators import Covariance
+from ..covariance.preconditioners import jacobi, largest, warm_up_rows
+from ..covariance.units import working_dtype
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.memory import budget
@@ -30,7 +18,7 @@ from .als import ALS
 from .appgrad import AppGrad
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .lobpcg import LOBPCG
-from .problem import Limits, Operator, Problem, Report, Solution, Solver
+from .problem import Limits, Problem, Report, Solution, Solver
 from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 
 # Unless asked otherwise.
@@ -55,41 +43,36 @@ def uses_matrices(views: Views, options: Options) -> bool:
 
 def batch(views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator) -> Setup:
     """ALS, AppGrad or LOBPCG on all rows, or on p x p matrices gathered from them."""
-    k, center, scale, ridge = problem.n_components, problem.center, problem.scale, problem.ridge
-    limits = options.limits
+    k, limits = problem.n_components, options.limits
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
-    matrices = uses_matrices(views, options) and kernel_ridges(ridge) is None
+    matrices = uses_matrices(views, options) and not problem.on_gram
     kind = preconditioner_kind(options.preconditioner, views)
     _require_passes(views, options, kind, matrices)
-    cov: Operator
-    if matrices:
-        second = second_moments(views, center)
-        cov = DenseCovariance(
-            second, units(second.moments(views.widths), views.dtype, scale=scale, ridge=ridge)
-        )
-    else:
-        m = moments(views, center)
-        u = units(m, views.dtype, scale=scale, ridge=ridge)
+    cov = operator(
+        views,
+        center=problem.center,
+        scale=problem.scale,
+        ridge=problem.ridge,
+        matrices=matrices,
         # LOBPCG ends in double precision, whatever it begins in.
-        cov = Covariance(
-            views, m, u, np.float64 if options.solver == "lobpcg" else working_dtype(m, views.dtype)
-        )
+        dtype=np.float64 if options.solver == "lobpcg" else None,
+    )
     if 0 < attainable(cov) < TINY:
         raise ValueError(
             f"the ridge is so far above the variances that correlations are at most {attainable(cov):.0e}, "
             f"which solver={options.solver!r} cannot find: use a smaller ridge, or solver='exact'"
         )
-    width = width_of(options, k, views, views.n_samples + (not center))
-    M = _preconditioner(options, kind, views, cov, rng)
+    width = width_of(options, k, views, views.n_samples + (not problem.center))
+    M = cov.preconditioner(_kind_for(cov, kind, options), rng)
     # Without a preconditioner, residuals would have the units of the data.
     norm = jacobi(cov) if kind is None else M
     solver: Solver
     if options.solver == "als":
         factors = None
-        if isinstance(cov, DenseCovariance):
-            ux, uy = cov.units.views
-            factors = whitening(cov.Sx, ux.ridge).W, whitening(cov.Sy, uy.ridge).W
+        if cov.matrices is not None:
+            (Sx, _, Sy), (ux, uy) = cov.matrices, cov.units.views
+            factors = whitening(Sx, ux.ridge).W, whitening(Sy, uy.ridge).W
         solver = ALS(k, M, factors, tol=options.tol, norm=norm)
     elif options.solver == "lobpcg":
         # Without a preconditioner, numbers are as large as the data make them.
@@ -131,39 +114,17 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
     return Setup(solver, repeat(cov), width, finish, limits)
 
 
-def _preconditioner(
-    options: Options, kind: str | None, views: Views, cov: Operator, rng: np.random.Generator
-) -> Preconditioner:
-    """The preconditioner of a batch solver: where matrices are at hand, LOBPCG takes their inverse."""
-    if kind is None:
-        return Preconditioner()
-    if cov.units.kernel is not None:
-        flat = level(cov)
-        # A row of both Gram matrices, in a quarter of the budget with what is made of it.
-        rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * views.n_samples)))
-        if kind == "jacobi":
-            return flat
-        return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=WEAKEST), cov)
-    if isinstance(cov, DenseCovariance) and options.preconditioner == "auto" and options.solver == "lobpcg":
-        return exact(cov)
+def _kind_for(cov: Covariance, kind: str | None, options: Options) -> str | None:
+    """The kind of preconditioner a solver takes: LOBPCG the inverse of matrices where they are at hand."""
+    if kind is None or cov.matrices is None:
+        return kind
+    if options.solver == "lobpcg" and options.preconditioner == "auto":
+        return "exact"
     # ALS with matrices solves by their factors.
-    if kind == "jacobi" or (isinstance(cov, DenseCovariance) and options.solver == "als"):
-        return jacobi(cov)
-    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng, warm_up_rows(views))
-    return low_rank(sample, jacobi(cov), rng)
+    return "jacobi" if options.solver == "als" else kind
 
 
-def _sample(views: Views, cov: Operator, rng: np.random.Generator, size: int) -> Operator:
-    """The covariance of so many random rows, in memory, with the means of all."""
-    rows = np.sort(rng.permutation(views.n_samples)[:size])
-    u = cov.units
-    if u.kernel is not None:
-        # r K is not known from some rows of K.
-        u = Units(tuple(view._replace(ridge=np.zeros_like(view.ridge)) for view in u.views))
-    return Covariance(gathered(views.take(rows)), cov.moments, u, dtype=cov.dtype)
-
-
-def _hides_variances(cov: Operator) -> bool:
+def _hides_variances(cov: Covariance) -> bool:
     """Whether the ridge is so large that variances are lost when it is taken off products."""
     eps = np.finfo(cov.dtype).eps
     return any(
@@ -172,7 +133,7 @@ def _hides_variances(cov: Operator) -> bool:
     )
 
 
-def _suffices_single(views: Views, cov: Operator) -> bool:
+def _suffices_single(views: Views, cov: Covariance) -> bool:
     """Whether LOBPCG begins in single precision: with sparse rows, which that makes half as much work of.
 
     Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where

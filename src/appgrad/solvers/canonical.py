@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.linalg import column_dots, leading_svd, whitening
-from ..covariance.operators import DenseCovariance
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, jacobi
 from ..machine.arrays import Array
-from .problem import Operator, Products, Solution
-
-# A bound on the error of a correlation that is above this says nothing.
-MEANINGFUL = 0.1
+from .problem import Products, Solution
 
 
 def canonical(
-    cov: Operator,
+    cov: Covariance,
     A: Array,
     B: Array,
     k: int | None = None,
@@ -43,7 +40,7 @@ def canonical(
 
 
 def solution(
-    cov: Operator,
+    cov: Covariance,
     rho: Array,
     A: Array,
     B: Array,
@@ -67,7 +64,7 @@ def solution(
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
     squares = column_dots(rx, zx) + column_dots(ry, zy)
     if error_bounds is None:
-        error_bounds = _error_bounds(cov, rho, rx, ry)
+        error_bounds = cov.error_bounds(rho, rx, ry)
     var_u, var_v = column_dots(A, xx), column_dots(B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
@@ -105,7 +102,7 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
-def directions(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+def directions(cov: Covariance, A: Array, B: Array, plain: Products) -> tuple[int, int]:
     """How many independent scores the columns of A and B have: variances above the rounding of their sums.
 
     `plain` are their products without the ridge, which would hide what the data lack.
@@ -131,7 +128,7 @@ def require_directions(k: int, x: int, y: int) -> None:
         )
 
 
-def relative(squares: Array, rho: Array, cov: Operator) -> Array:
+def relative(squares: Array, rho: Array, cov: Covariance) -> Array:
     """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
 
     Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
@@ -142,7 +139,7 @@ def relative(squares: Array, rho: Array, cov: Operator) -> Array:
     )
 
 
-def attainable(cov: Operator) -> float:
+def attainable(cov: Covariance) -> float:
     """What the ridge leaves of a perfect correlation, about."""
     most = 1.0
     for m, u in zip(cov.moments.views, cov.units.views, strict=True):
@@ -150,32 +147,6 @@ def attainable(cov: Operator) -> float:
         left = var / np.where(var > 0, var + u.ridge, 1.0)
         most *= float(np.sqrt(left.max(initial=0.0)))
     return most
-
-
-def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:
-    """How far each value is from a canonical correlation at most, NaN where that is not known.
-
-    The residual in the norm of S^-1 bounds the distance to an eigenvalue of the symmetric pencil (Parlett
-    1998, theorem 15.9.1), which are the correlations, their negatives and, where one view is wider, zero:
-    below rho, it is a bound to a correlation. Where S is not at hand, it is the ridge at least, which says
-    something only where the bound is below 0.1.
-    """
-    squares = np.zeros(rx.shape[1])
-    if cov.units.kernel is not None:
-        # Gram matrices are singular, and so is r K.
-        return np.full(rx.shape[1], np.nan)
-    most = np.inf
-    if isinstance(cov, DenseCovariance):
-        for S, u, r in zip((cov.Sx, cov.Sy), cov.units.views, (rx, ry), strict=True):
-            squares += np.sum((whitening(S, u.ridge).W.T @ r) ** 2, axis=0)
-    else:
-        most = MEANINGFUL
-        for u, r in zip(cov.units.views, (rx, ry), strict=True):
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                # A column that is absent has no residual; one without a ridge leaves the bound unknown.
-                squares += np.einsum("i,ij,ij->j", np.where(u.scale > 0, 1 / u.ridge, 0.0), r, r)
-    bounds = np.sqrt(squares / 2)
-    return np.where((bounds < most) & ((bounds < rho) | (len(rx) == len(ry))), bounds, np.nan)
 
 
 def _unscaled(M: Array, scale: Array) -> Array:

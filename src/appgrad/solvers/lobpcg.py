@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..covariance.linalg import column_dots, whitening
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
 from ..machine.threads import blas_limit, over_rows
 from .canonical import relative, require_directions
 from .effort import require_comparable, small_flops
-from .problem import Operator, Products, Report
+from .problem import Products, Report
 
 # Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
 # fall below these: rounding of the products is some 1e-6 of them.
@@ -97,7 +98,7 @@ class LOBPCG:
     single: bool = False
     norm: Preconditioner | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
         p1, p2 = cov.units.widths
         dtype = np.dtype(np.float32 if self.single else np.float64)
@@ -110,7 +111,7 @@ class LOBPCG:
         state = self._ritz(cov, (start, none, none), grams, k)._replace(width=k)
         return self._reported(state, cov.flops(k))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One pass over the data with the directions of the pairs not converged yet."""
         width = state.width
         columns = state.pairs.A.shape[1] + state.moves.A.shape[1]
@@ -155,7 +156,7 @@ class LOBPCG:
         worst = np.inf if self._is_short(state) else float(state.residuals[:k].max())
         return worst, float(state.rho[:k].sum())
 
-    def _refreshed(self, state: State, cov: Operator, dtype: Any) -> State:
+    def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> State:
         """The same pairs and moves with products computed anew, one after the other: half the memory."""
         pairs, moves = (
             _measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)
@@ -164,7 +165,7 @@ class LOBPCG:
         refreshed = self._ritz(cov, (pairs, moves, none), _grams(cov, pairs, moves), state.width)
         return refreshed._replace(width=state.width, mark=state.mark)
 
-    def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
+    def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         A, B = parts[0].A, parts[0].B
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
@@ -287,7 +288,7 @@ def _mixed(
     return pairs, moves, residuals, np.asarray(squares)
 
 
-def _bordered(cov: Operator, state: State, new: Vectors) -> Grams:
+def _bordered(cov: Covariance, state: State, new: Vectors) -> Grams:
     """The Gram matrices of pairs, moves and new columns together: those known, and a border."""
     x, y = zip(*(part.sides() for part in (state.pairs, state.moves, new)), strict=True)
     dx, dy = cov.diagonal()
@@ -301,7 +302,7 @@ def _bordered(cov: Operator, state: State, new: Vectors) -> Grams:
     return Grams(Gx, Gxy, Gy, max(_cancelled(terms_x, Gx), _cancelled(terms_y, Gy)))
 
 
-def _grams(cov: Operator, *vectors: Vectors) -> Grams:
+def _grams(cov: Covariance, *vectors: Vectors) -> Grams:
     """The Gram matrices of columns of which none are known."""
     dx, dy = cov.diagonal()
     columns = [v.A for v in vectors], [v.B for v in vectors]
@@ -339,7 +340,7 @@ def _cancelled(terms: Array, G: Array) -> float:
     return float(np.max(terms / np.where(sums > 0, sums, np.inf), initial=1.0))
 
 
-def _measured(cov: Operator, A: Array, B: Array) -> Vectors:
+def _measured(cov: Covariance, A: Array, B: Array) -> Vectors:
     """Columns with their products, in their own precision if it is the lower one."""
     if not A.shape[1]:
         return _no_vectors(len(A), len(B), A.dtype)

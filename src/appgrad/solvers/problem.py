@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..covariance.operators import Covariance, DenseCovariance, Ridge
+from ..covariance.units import Ridge, kernel_ridges
 from ..machine.arrays import Array
 
-Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]
 
 
@@ -21,6 +20,11 @@ class Problem(NamedTuple):
     center: bool = True
     scale: bool = False
     ridge: Ridge | tuple[Ridge, Ridge] = "auto"
+
+    @property
+    def on_gram(self) -> bool:
+        """True if the views are Gram matrices, whose ridge is r K."""
+        return kernel_ridges(self.ridge) is not None
 
 
 class Solution(NamedTuple):

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..covariance.linalg import Factor, factor_cca, isotropic
 from ..covariance.moments import Moments, triangle
-from ..covariance.operators import Covariance, ViewUnits, units
+from ..covariance.rows import RowCovariance
+from ..covariance.units import ViewUnits, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
@@ -30,7 +31,7 @@ def qr(views: Views, problem: Problem) -> Solution:
     fy, vy, ty = _factor(R[:, p:], my.var, uy, noise[p:], eps)
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, n, k)
-    cov = Covariance(views, m, u, dtype=np.float64)
+    cov = RowCovariance(views, m, u, dtype=np.float64)
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
     return solution(cov, rho, A, B, error_bounds=residual, ranks=(len(fx.s), len(fy.s)))
 

@@ -6,9 +6,9 @@ from itertools import repeat
 
 import numpy as np
 
+from ...covariance.build import on_matrices, on_rows
 from ...covariance.linalg import column_dots, inverse_root
-from ...covariance.moments import moments, second_moments
-from ...covariance.operators import Covariance, DenseCovariance, units
+from ...covariance.operators import ColumnCovariance, Covariance
 from ...covariance.preconditioners import jacobi, largest
 from ...data.derived import CountedViews
 from ...data.views import Views
@@ -16,7 +16,7 @@ from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..appgrad import AppGrad
 from ..canonical import canonical, directions, solution
-from ..problem import Operator, Problem, Products, Report, Solution, Solver
+from ..problem import Problem, Products, Report, Solution, Solver
 from ..setup import Options, Setup
 from .columns import Columns
 from .pursuit import Pursuit
@@ -49,19 +49,16 @@ def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: n
     return Setup(solver, repeat(cov), problem.n_components, finish, limits)
 
 
-def sparse_covariance(views: Views, problem: Problem) -> Operator:
+def sparse_covariance(views: Views, problem: Problem) -> ColumnCovariance:
     """Covariances to work on: matrices where these are small and there are more rows than columns."""
     center, scale, ridge = problem.center, problem.scale, problem.ridge
-    p = views.n_features_x + views.n_features_y
+    p = sum(views.widths)
     if p < views.n_samples and 8 * 8 * p**2 <= budget():
-        second = second_moments(views, center)
-        m = second.moments(views.widths)
-        return DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
-    m = moments(views, center)
-    return Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), np.float64)
+        return on_matrices(views, center=center, scale=scale, ridge=ridge)
+    return on_rows(views, center=center, scale=scale, ridge=ridge, dtype=np.float64)
 
 
-def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
+def _pursuit(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
     """The solver on columns in play: as many as leave their matrices a part of the memory budget."""
     assert options.sparsity is not None
     most, p = int(np.sqrt(budget() / 128)), max(cov.units.widths)
@@ -69,7 +66,7 @@ def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) 
     return Pursuit(k, options.sparsity, options.tol, most, step, _first(cov, options))
 
 
-def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
+def _first(cov: ColumnCovariance, options: Options) -> tuple[Array, Array] | None:
     """Weights to start from in units of the columns."""
     if options.first is None:
         return None
@@ -81,7 +78,7 @@ def _first(cov: Operator, options: Options) -> tuple[Array, Array] | None:
     return found[0], found[1]
 
 
-def largest_alpha(cov: Operator, k: int) -> float:
+def largest_alpha(cov: ColumnCovariance, k: int) -> float:
     """The penalty from which on nothing is left of one of the views, about: for one component, exactly."""
     field = Columns(cov)
     if k == 1:
@@ -93,7 +90,7 @@ def largest_alpha(cov: Operator, k: int) -> float:
     return float(min(np.sort(row_sizes(target))[-k] for target in targets))
 
 
-def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solution:
+def finished(cov: ColumnCovariance, report: Report, k: int, sparsity: Sparsity) -> Solution:
     """Canonical pairs of the columns that are left; those found one by one are not mixed."""
     A, B = report.A, report.B
     if A.shape[1] < k:
@@ -121,7 +118,7 @@ def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:
         )
 
 
-def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
+def _one_by_one(cov: Covariance, A: Array, B: Array, plain: Products) -> Solution:
     """Pairs as they are, most correlated first."""
     xx, xy, yx, yy = plain
     ridge_x, ridge_y = cov.ridged(A, B)
@@ -135,7 +132,7 @@ def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
     return solution(cov, rho, A, B, products)
 
 
-def _appgrad(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
+def _appgrad(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
     """The paper's step and a threshold, on all columns in every iteration."""
     assert options.sparsity is not None
     M = jacobi(cov)
@@ -146,19 +143,19 @@ def _appgrad(cov: Operator, k: int, options: Options, rng: np.random.Generator) 
     return AppGrad(k, eta, M, 0.0, options.tol, thresholds, (field.dx * A, field.dy * B))
 
 
-def _require_passes(cov: Operator, k: int, options: Options) -> None:
+def _require_passes(cov: ColumnCovariance, k: int, options: Options) -> None:
     """Raise where the passes allowed do not suffice for moments, start, first iteration and its result."""
     allowed = options.limits.passes
     # Moments, the length of a step, an iteration and what is made of it.
     least = 8 + (start_passes(Columns(cov), k) if options.first is None else 0)
-    if allowed is not None and allowed < least and not isinstance(cov, DenseCovariance):
+    if allowed is not None and allowed < least and cov.matrices is None:
         raise ValueError(
             f"max_passes={allowed:g} is too few for solver={options.solver!r}, which needs {least} for its "
             "first result, most of them to find a start: allow more"
         )
 
 
-def _steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:
+def _steps(cov: Covariance, rng: np.random.Generator) -> tuple[float, float]:
     """One over the largest eigenvalues in units of the columns."""
     x, y = largest(cov, jacobi(cov), rng)
     return 1 / x if x > 0 else 1.0, 1 / y if y > 0 else 1.0

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.linalg import captured, inverse_root
-from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, damped
+from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ..effort import require_comparable, small_flops
 from ..gradient import CALM, RUNAWAY, contained, cut, in_phase, is_lost, mean_square, unit
@@ -248,7 +248,7 @@ class Stochastic:
             before=most if half else state.before,
         ), cost
 
-    def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
+    def _captured(self, cov: RowCovariance, A: Array, B: Array) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             Gx, Gxy, Gy = cov.grams(A, B)
         if not mean_square(Gx, Gy) <= RUNAWAY:

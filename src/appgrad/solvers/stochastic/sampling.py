@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...covariance.moments import Moments, moments
-from ...covariance.operators import Covariance, Ridge, working_dtype
 from ...covariance.preconditioners import (
     Preconditioner,
     damped,
@@ -18,6 +17,8 @@ from ...covariance.preconditioners import (
     trace,
     warm_up_rows,
 )
+from ...covariance.rows import RowCovariance
+from ...covariance.units import Ridge, working_dtype
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.arrays import Array
@@ -64,7 +65,7 @@ def stochastic(
         if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
             return estimated(buffer, report, k)
         m = buffer.moments if batches.complete else moments(views, problem.center)
-        cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
+        cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
         return canonical(cov, report.A, report.B, k)
 
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
@@ -105,7 +106,7 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
     return Stochastic(problem.n_components, eta, M, adaptive, options.sparsity, first)
 
 
-def _sparse_start(warm: Covariance, k: int, options: Options) -> tuple[Array, Array]:
+def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array, Array]:
     """Weights to start from: those of another fit, or what stands out in the first rows."""
     assert options.sparsity is not None
     if options.first is not None:
