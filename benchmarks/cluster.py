@@ -28,7 +28,8 @@ from distributed import Client, LocalCluster
 
 from appgrad import CCA, open_views
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.cluster.dask import FAN_OUT, DaskCluster, cluster_views
 from appgrad.data.cluster.views import ClusterViews, _combined, _swept
 from data import folder
@@ -197,7 +198,7 @@ class Pass:
     def seconds(self, views: ClusterViews, repeats: int = 9) -> float:
         """A pass, measured: the median."""
         m = moments(views)
-        cov = Covariance(views, m, units(m, views.dtype), np.float32)
+        cov = RowCovariance(views, m, units(m, views.dtype), np.float32)
         rng = np.random.default_rng(0)
         A, B = (rng.standard_normal((self.p // 2, self.c)).astype(np.float32) for _ in range(2))
         cov.products(A, B)

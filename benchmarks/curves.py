@@ -19,7 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from appgrad import CCA
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from data import folder, mnist
 from measure import save
@@ -61,7 +62,7 @@ def main():
     published = json.loads((folder() / "published_curves.json").read_text())
     X, Y = mnist()
     m = moments(views := ArrayViews(X, Y), center=False)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
     exact = CCA(20, center=False, ridge=0.005).fit(X, Y)
     reference = captured(*cov.grams(exact.x_weights_, exact.y_weights_), 20)[2]
     record = {}

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from appgrad import CCA
-from appgrad.covariance.operators import Covariance
-from appgrad.solvers.lobpcg.iteration import LOBPCG
+from appgrad.covariance.rows import RowCovariance
+from appgrad.solvers.lobpcg import LOBPCG
 from data import DATA
 from measure import in_fresh_process, peak_extra_memory, save, seconds
 
@@ -69,7 +69,7 @@ def fitted(X, Y, ridge, **params):
 
 def iteration_cost(X, Y, ridge) -> float:
     """Time of iterations over that of the products they ask for: median of ten, after three."""
-    products, spent, ratios = Covariance.products, [0.0], []
+    products, spent, ratios = RowCovariance.products, [0.0], []
     step = LOBPCG.step
 
     def timed_products(self, *args, **kwargs):
@@ -82,11 +82,11 @@ def iteration_cost(X, Y, ridge) -> float:
         ratios.append(seconds(lambda: result.append(step(self, *args))) / spent[0])
         return result[0]
 
-    Covariance.products, LOBPCG.step = timed_products, timed_step
+    RowCovariance.products, LOBPCG.step = timed_products, timed_step
     try:
         fitted(X, Y, ridge, max_iter=14, tol=0)
     finally:
-        Covariance.products, LOBPCG.step = products, step
+        RowCovariance.products, LOBPCG.step = products, step
     return statistics.median(ratios[3:])
 
 

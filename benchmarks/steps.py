@@ -17,8 +17,9 @@ import numpy as np
 
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
 from appgrad.covariance.preconditioners import Preconditioner, largest
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.derived import CountedViews
 from appgrad.fitting.run import run
 from appgrad.solvers.problem import Limits, Problem
@@ -108,7 +109,7 @@ def main():
     for name in args.sets:
         views = views_of(name)
         m = moments(views)
-        cov = Covariance(views, m, units(m, views.dtype))
+        cov = RowCovariance(views, m, units(m, views.dtype))
         for M, solver in itertools.product((None, "auto"), args.solvers):
             start = time.perf_counter()
             if solver == "appgrad":

@@ -11,9 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA
+from appgrad.covariance.matrices import MatrixCovariance
 from appgrad.covariance.moments import moments, second_moments
-from appgrad.covariance.operators import Covariance, DenseCovariance, units
 from appgrad.covariance.preconditioners import warm_up_rows
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.files.mapped import StoredViews
 from appgrad.data.files.table import read_table
@@ -191,7 +193,7 @@ def operator(X, Y, ridge="auto", dense=False):
     views = ArrayViews(X, Y)
     m = moments(views)
     u = units(m, views.dtype, ridge=ridge)
-    return DenseCovariance(second_moments(views), u) if dense else Covariance(views, m, u)
+    return MatrixCovariance(second_moments(views), u) if dense else RowCovariance(views, m, u)
 
 
 def pairs(X, Y, size):

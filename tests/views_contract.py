@@ -27,18 +27,18 @@ class ViewsContract:
 
     def test_blocks_deliver_every_row_once_in_order(self, views, data):
         blocks = list(views.blocks())
-        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.x.shape[0] for b in blocks[:-1]]))
-        np.testing.assert_array_equal(np.vstack([dense(b.x) for b in blocks]), data[0])
-        np.testing.assert_array_equal(np.vstack([dense(b.y) for b in blocks]), data[1])
-        assert all(b.x.dtype == views.dtype and b.y.dtype == views.dtype for b in blocks)
+        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.views[0].shape[0] for b in blocks[:-1]]))
+        np.testing.assert_array_equal(np.vstack([dense(b.views[0]) for b in blocks]), data[0])
+        np.testing.assert_array_equal(np.vstack([dense(b.views[1]) for b in blocks]), data[1])
+        assert all(b.views[0].dtype == views.dtype and b.views[1].dtype == views.dtype for b in blocks)
 
     def test_reduce_combines_in_order(self, views):
-        ranges = views.reduce(lambda b: [(b.offset, b.offset + b.x.shape[0])], lambda a, b: a + b)
+        ranges = views.reduce(lambda b: [(b.offset, b.offset + b.views[0].shape[0])], lambda a, b: a + b)
         assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges[:-1])]
         assert ranges[-1][1] == 101
 
     def test_sum(self, views, data):
-        x, y = views.sum(lambda block: (dense(block.x).sum(axis=0), dense(block.y).sum(axis=0)))
+        x, y = views.sum(lambda block: (dense(block.views[0]).sum(axis=0), dense(block.views[1]).sum(axis=0)))
         np.testing.assert_allclose(x, data[0].sum(axis=0))
         np.testing.assert_allclose(y, data[1].sum(axis=0))
 
@@ -46,15 +46,15 @@ class ViewsContract:
         rows = np.array([3, 1, 99, 40])
         taken = views.take(rows)
         (block,) = taken.blocks()
-        np.testing.assert_array_equal(dense(block.x), data[0][rows])
+        np.testing.assert_array_equal(dense(block.views[0]), data[0][rows])
         (block,) = taken.take(np.array([2, 0])).blocks()
-        np.testing.assert_array_equal(dense(block.y), data[1][[99, 3]])
+        np.testing.assert_array_equal(dense(block.views[1]), data[1][[99, 3]])
 
     def test_batches_partition_the_rows_at_random(self, views, data):
         def delivered(seed):
             batches = list(views.batches(20, np.random.default_rng(seed)))
             assert [b.n_samples for b in batches] == [20, 20, 20, 20, 20, 1]
-            return [np.vstack([dense(block.y) for block in b.blocks()]) for b in batches]
+            return [np.vstack([dense(block.views[1]) for block in b.blocks()]) for b in batches]
 
         first, again, other = delivered(0), delivered(0), delivered(1)
         np.testing.assert_array_equal(np.vstack(first), np.vstack(again))

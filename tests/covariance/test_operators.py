@@ -3,8 +3,11 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad.covariance import thin
+from appgrad.covariance.build import operator
+from appgrad.covariance.matrices import MatrixCovariance
 from appgrad.covariance.moments import moments, second_moments
-from appgrad.covariance.operators import Covariance, DenseCovariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import KernelRidge, units
 from appgrad.data.arrays import ArrayViews
 from appgrad.machine.threads import over_rows
 from helpers import BACKENDS, small_blocks, sparse_counts, statistics_problem
@@ -14,11 +17,12 @@ from naive import covariances, dense
 def textbook(X, Y, u, center=True):
     """Sx, Sxy, Sy in working units, ridge included."""
     Sx, Sxy, Sy = covariances(X, Y, center)
-    sx, sy = u.scale_x, u.scale_y
+    ux, uy = u.views
+    sx, sy = ux.scale, uy.scale
     return (
-        Sx * np.outer(sx, sx) + np.diag(u.ridge_x),
+        Sx * np.outer(sx, sx) + np.diag(ux.ridge),
         Sxy * np.outer(sx, sy),
-        Sy * np.outer(sy, sy) + np.diag(u.ridge_y),
+        Sy * np.outer(sy, sy) + np.diag(uy.ridge),
     )
 
 
@@ -33,12 +37,12 @@ def test_operator_against_the_textbook(kind, backend, scale, rng, tmp_path):
     A, B = rng.standard_normal((X.shape[1], 3)), rng.standard_normal((Y.shape[1], 2))
     Sx, Sxy, Sy = textbook(X, Y, u)
     tight = {"rtol": 0, "atol": 1e-6 if kind == "years" else 1e-11}
-    for cov in (Covariance(views, m, u), Covariance(views, m, u).dense()):
+    for cov in (RowCovariance(views, m, u), RowCovariance(views, m, u).dense()):
         for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, **tight)
         for found, expected in zip(cov.squares(A, B), (Sx @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, **tight)
-        if isinstance(cov, Covariance):
+        if cov.matrices is None:
             B3, P, Q = rng.standard_normal((Y.shape[1], 3)), *rng.standard_normal((2, 3, 3))
             gx, gy = cov.gradients(A, B3, P, Q)
             np.testing.assert_allclose(gx, Sx @ A - Sxy @ B3 @ Q, **tight)
@@ -59,12 +63,34 @@ def test_without_centring(backend, rng, tmp_path):
     A, B = rng.standard_normal((6, 3)), rng.standard_normal((5, 2))
     Sx, Sxy, Sy = textbook(X, Y, u, center=False)
     for cov in (
-        Covariance(views, m, u),
-        Covariance(views, m, u).dense(),
-        DenseCovariance(second_moments(views, center=False), u),
+        RowCovariance(views, m, u),
+        RowCovariance(views, m, u).dense(),
+        MatrixCovariance(second_moments(views, center=False), u),
     ):
         for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_operator_on_gram_matrices(rng):
+    """Sx = K^2 / n + r K, chosen by the ridge alone."""
+    n, r = 30, (0.3, 0.01)
+    roots = rng.standard_normal((n, 5)), rng.standard_normal((n, 4))
+    Kx, Ky = ((Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T for Z in roots)
+    ridge = KernelRidge(r[0], np.diag(Kx)), KernelRidge(r[1], np.diag(Ky))
+    views = small_blocks(ArrayViews(Kx, Ky), rows=7)
+    cov = operator(views, center=False, scale=False, ridge=ridge, matrices=True)
+    assert cov.matrices is None
+    A, B = rng.standard_normal((n, 3)), rng.standard_normal((n, 2))
+    Sx, Sxy, Sy = Kx @ Kx / n + r[0] * Kx, Kx @ Ky / n, Ky @ Ky / n + r[1] * Ky
+    for found, expected in (
+        (cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B)),
+        (cov.squares(A, B), (Sx @ A, Sy @ B)),
+        (cov.grams(A, B), (A.T @ Sx @ A, A.T @ Sxy @ B, B.T @ Sy @ B)),
+        (cov.ridged(A, B), (r[0] * Kx @ A, r[1] * Ky @ B)),
+        (cov.diagonal(), (np.diag(Sx), np.diag(Sy))),
+    ):
+        for f, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(f, e, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "years"])
@@ -75,9 +101,9 @@ def test_row_grams_and_combinations(kind, backend, rng, tmp_path):
     m = moments(views)
     u = units(m, views.dtype, scale=True)
     tx, ty = rng.random(X.shape[1]), rng.random(Y.shape[1])
-    Xw = (X - X.mean(axis=0)) * u.scale_x * tx
-    Yw = (Y - Y.mean(axis=0)) * u.scale_y * ty
-    cov = Covariance(views, m, u)
+    Xw = (X - X.mean(axis=0)) * u.views[0].scale * tx
+    Yw = (Y - Y.mean(axis=0)) * u.views[1].scale * ty
+    cov = RowCovariance(views, m, u)
     H = np.eye(300) - 1 / 300
     Kx, Ky = cov.row_grams(tx, ty)
     np.testing.assert_allclose(H @ Kx @ H, Xw @ Xw.T, atol=1e-6)
@@ -96,9 +122,9 @@ def test_row_grams_with_little_memory(rng):
     m = moments(views)
     u = units(m, views.dtype)
     ones = np.ones(600), np.ones(5)
-    whole = Covariance(views, m, u).row_grams(*ones)
+    whole = RowCovariance(views, m, u).row_grams(*ones)
     with config_context(working_memory=0.5):
-        parts = Covariance(views, m, u).row_grams(*ones)
+        parts = RowCovariance(views, m, u).row_grams(*ones)
     np.testing.assert_allclose(parts, whole, atol=1e-10)
 
 
@@ -109,8 +135,8 @@ def test_sparse_data_far_from_zero_stay_sparse(rng):
     X = sp.csr_array(X)
     views = small_blocks(ArrayViews(X, X[:, 5:9]), rows=300)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
-    assert list(np.flatnonzero(cov.shift_x)) == [7]
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
+    assert list(np.flatnonzero(cov.shifts[0])) == [7]
     A = np.eye(50)[:, 5:9]
     Z = dense(X) - dense(X).mean(axis=0)
     np.testing.assert_allclose(cov.squares(A, np.eye(4))[0], Z.T @ Z @ A / 2000, atol=1e-6)
@@ -120,8 +146,8 @@ def test_float32_products_are_right_to_single_precision(rng):
     X, Y = rng.random((50, 3), dtype=np.float32), rng.random((50, 2), dtype=np.float32)
     views = ArrayViews(X, Y)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
-    Sx, double = np.cov(X.T, bias=True), Covariance(views, m, cov.units, dtype=np.float64)
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
+    Sx, double = np.cov(X.T, bias=True), RowCovariance(views, m, cov.units, dtype=np.float64)
     error, less = (np.abs(c.squares(np.eye(3), np.eye(2))[0] - Sx).max() for c in (cov, double))
     assert error < 1e-6
     assert less < 1e-14 < error
@@ -130,13 +156,16 @@ def test_float32_products_are_right_to_single_precision(rng):
 def test_ridge_forms(rng):
     X, Y = rng.standard_normal((50, 3)) * [1, 10, 100], rng.standard_normal((50, 2))
     m = moments(ArrayViews(X, Y))
-    auto = units(m, np.dtype(float))
-    np.testing.assert_allclose(auto.ridge_x, 1e-10 * m.var_x)
-    np.testing.assert_allclose(units(m, np.dtype(np.float32)).ridge_x, 1e-6 * m.var_x)
-    pair = units(m, np.dtype(float), ridge=(0.1, 0.2))
-    assert set(pair.ridge_x) == {0.1}
-    assert set(pair.ridge_y) == {0.2}
-    np.testing.assert_allclose(units(m, np.dtype(float), scale=True).ridge_x, 1e-10)
+    auto, single, scaled = (
+        units(m, np.dtype(dtype), scale=scale).views[0].ridge
+        for dtype, scale in ((float, False), (np.float32, False), (float, True))
+    )
+    np.testing.assert_allclose(auto, 1e-10 * m.views[0].var)
+    np.testing.assert_allclose(single, 1e-6 * m.views[0].var)
+    np.testing.assert_allclose(scaled, 1e-10)
+    x, y = units(m, np.dtype(float), ridge=(0.1, 0.2)).views
+    assert set(x.ridge) == {0.1}
+    assert set(y.ridge) == {0.2}
 
 
 @pytest.mark.parametrize("kinds", ["sparse", "mixed", "dense"])
@@ -154,7 +183,7 @@ def test_tiles_add_up(kinds, dtype, kernels, rng, monkeypatch):
     x = X if kinds == "dense" else sp.csr_array(X)
     views = small_blocks(ArrayViews(x, sp.csr_array(Y) if kinds == "sparse" else Y), rows=50)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.1), dtype)
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.1), dtype)
     A, B = (rng.standard_normal((p, 3)).astype(dtype) for p in (X.shape[1], Y.shape[1]))
     Sx, Sxy, Sy = covariances(X, Y)
     Sx, Sy = Sx + 0.1 * np.eye(len(Sx)), Sy + 0.1 * np.eye(len(Sy))

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from appgrad.covariance.preconditioners import (
     Preconditioner,
-    Side,
+    ViewPreconditioner,
     damped,
     diagonal,
     jacobi,
@@ -31,7 +31,7 @@ def problem(rng):
 
 
 def matrix(side):
-    """M as the docstring of Side has it."""
+    """M as the docstring of ViewPreconditioner has it."""
     tail = np.eye(len(side.d)) - side.V @ side.V.T
     inner = side.V @ np.diag(side.values) @ side.V.T + side.tail * tail
     return np.diag(1 / side.d) @ inner @ np.diag(1 / side.d)
@@ -127,7 +127,7 @@ def test_a_rank_one_view_leaves_no_directions(rng):
     x = rng.standard_normal((100, 1))
     cov = operator(x @ np.ones((1, 6)), rng.standard_normal((100, 6)), ridge=0.0)
     M = low_rank(cov, jacobi(cov), rng)
-    assert isinstance(M.x, Side)
+    assert isinstance(M.x, ViewPreconditioner)
     assert np.all(np.isfinite(M.x.solve(rng.standard_normal((6, 2)))))
 
 
@@ -140,5 +140,5 @@ def test_each_view_has_directions_of_its_own(rng):
 
 
 def test_rare_columns_are_not_lifted_by_the_tail(rng):
-    side = Side(np.ones(3), np.array([[1.0], [0.0], [0.0]]), np.array([5.0]), 0.01)
+    side = ViewPreconditioner(np.ones(3), np.array([[1.0], [0.0], [0.0]]), np.array([5.0]), 0.01)
     np.testing.assert_allclose(shielded(side).solve(np.ones((3, 1))).ravel(), [0.2, 1.0, 1.0])

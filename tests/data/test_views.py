@@ -42,7 +42,7 @@ class TestCounted(ViewsContract):
 def test_counted_views_count_passes(rng):
     seen = []
     views = CountedViews(small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)))), seen.append)
-    views.sum(lambda block: (block.x.sum(axis=0),))
+    views.sum(lambda block: (block.views[0].sum(axis=0),))
     list(views.blocks())
     assert views.passes == 2.0
     assert seen == [37, 74, 100, 137, 174, 200]
@@ -57,7 +57,7 @@ def test_minibatches_count_as_passes(rng):
 
 def test_blocks_stay_within_their_size(rng):
     views = ArrayViews(np.zeros((20000, 600), np.uint8), np.zeros((20000, 424), np.float32))
-    rows = [block.x.shape[0] for block in views.blocks()]
+    rows = [block.views[0].shape[0] for block in views.blocks()]
     assert max(rows) * 1024 * 8 <= 32 * 2**20
     assert sum(rows) == 20000
 
@@ -76,7 +76,10 @@ def test_float32_stays_float32(rng):
 
 def test_result_does_not_depend_on_threads(rng):
     X, Y = rng.standard_normal((500, 20)), rng.standard_normal((500, 20))
-    sums = [small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.x.T @ b.y,))[0] for t in (2, 2, 3, 4)]
+    sums = [
+        small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.views[0].T @ b.views[1],))[0]
+        for t in (2, 2, 3, 4)
+    ]
     for other in sums[1:]:
         np.testing.assert_array_equal(sums[0], other)
 
@@ -88,7 +91,7 @@ def test_rows_must_be_paired(rng):
 
 def test_blocks_are_of_equal_length():
     views = ArrayViews(np.zeros((9_000, 1000)), np.zeros((9_000, 1000)))
-    lengths = [len(block.x) for block in views.blocks()]
+    lengths = [len(block.views[0]) for block in views.blocks()]
     assert len(lengths) == 5  # 2097 rows of 2000 columns are 32 MB
     assert max(lengths) - min(lengths) <= len(lengths)
 
@@ -99,11 +102,13 @@ def test_sparse_blocks_share_what_they_can(rng):
     views = ArrayViews(m, m)
     views.block_rows = 100
     for block in views.blocks():
-        assert np.shares_memory(block.x.indices, m.indices)
-        assert np.shares_memory(block.x.data, m.data)
-        np.testing.assert_array_equal(block.x.toarray(), m[block.offset : block.offset + 100].toarray())
+        assert np.shares_memory(block.views[0].indices, m.indices)
+        assert np.shares_memory(block.views[0].data, m.data)
+        np.testing.assert_array_equal(
+            block.views[0].toarray(), m[block.offset : block.offset + 100].toarray()
+        )
     (block, *_) = views.blocks(np.float32)
-    assert block.x.data.dtype == np.float32
+    assert block.views[0].data.dtype == np.float32
     assert m.data.dtype == np.float64
 
 

@@ -12,8 +12,9 @@ from sklearn.model_selection import GridSearchCV
 
 import naive
 from appgrad import CCA, KernelCCA, OverfitWarning, load
+from appgrad.covariance.gram import GramCovariance
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, KernelRidge, units
+from appgrad.covariance.units import KernelRidge, units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.kernel_fitting import Asked, grams
 from appgrad.solvers.appgrad import AppGrad
@@ -101,7 +102,7 @@ def test_the_paper_s_fixed_point_on_gram_matrices(rng):
     found = grams(ArrayViews(X, Y), asked, True, rng)
     m = moments(found.views, center=False)
     u = units(m, np.dtype(float), ridge=tuple(KernelRidge(0.01, d) for d in found.diagonals))
-    cov = Covariance(found.views, m, u)
+    cov = GramCovariance(found.views, m, u, (0.01, 0.01))
     phi, psi = model.x_weights_, model.y_weights_
     Gx, _, Gy = cov.grams(phi, psi)
     phi, psi = phi @ naive.inverse_root(Gx), psi @ naive.inverse_root(Gy)

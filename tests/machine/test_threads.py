@@ -42,7 +42,7 @@ def test_concurrent_reductions_leave_no_limit_behind(rng):
 
     def work(_):
         for _ in range(20):
-            views.sum(lambda block: (block.x.T @ block.y,))
+            views.sum(lambda block: (block.views[0].T @ block.views[1],))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
@@ -53,11 +53,11 @@ def test_a_fork_has_threads_of_its_own(rng):
     """A pool of the parent has no threads in a child: work given to it would wait for ever."""
     views = ArrayViews(rng.standard_normal((1000, 3)), rng.standard_normal((1000, 3)), threads=2)
     views.block_rows = 100
-    total = views.sum(lambda block: (block.x.sum(axis=0),))[0]
+    total = views.sum(lambda block: (block.views[0].sum(axis=0),))[0]
     with multiprocessing.get_context("fork").Pool(1) as pool:
         found = pool.apply_async(_sum_of, (views,)).get(timeout=60)
     np.testing.assert_array_equal(found, total)
 
 
 def _sum_of(views):
-    return views.sum(lambda block: (block.x.sum(axis=0),))[0]
+    return views.sum(lambda block: (block.views[0].sum(axis=0),))[0]

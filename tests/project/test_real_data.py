@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from appgrad import CCA, correlations, tcc
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.data.files.table import read_table
@@ -74,7 +75,7 @@ def pcc(X, Y, model, ridge="auto"):
     """Of all rows, against the exact solution with this ridge, by k x k matrices alone."""
     views = ArrayViews(X, Y)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
     exact = CCA(20, ridge=ridge).fit(X, Y)
     found, best = (captured(*cov.grams(of.x_weights_, of.y_weights_), 20)[2] for of in (model, exact))
     return found / best
@@ -153,7 +154,7 @@ def test_the_authors_stochastic_curve(data_folder):
     found = {}
     views = ArrayViews(X, Y)
     m = moments(views, center=False)
-    cov = Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    cov = RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
     exact = CCA(20, center=False, ridge=0.005).fit(X, Y)
     best = captured(*cov.grams(exact.x_weights_, exact.y_weights_), 20)[2]
 

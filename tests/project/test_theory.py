@@ -6,7 +6,8 @@ import pytest
 import naive
 from appgrad.baselines import NaiveGradient
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.solvers.appgrad import AppGrad
@@ -19,7 +20,7 @@ def problem(seed, condition=3.0, p1=6, p2=5):
     p = planted(400, p1, p2, RHO, condition=condition, exact=True, random_state=seed)
     views = ArrayViews(p.X, p.y)
     m = moments(views)
-    return p, Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    return p, RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
 
 
 def states(solver, state, cov, steps):
@@ -175,7 +176,7 @@ def test_starting_at_the_normalised_basis_loses_early_on(seed):
     p = planted(1000, 60, 50, [0.9, 0.8, 0.7], condition=30, random_state=seed)
     views = ArrayViews(p.X, p.y)
     m = moments(views)
-    cov = Covariance(views, m, units(m, views.dtype))
+    cov = RowCovariance(views, m, units(m, views.dtype))
     eta = 1 / max(np.linalg.eigvalsh(S)[-1] for S in naive.covariances(p.X, p.y)[::2])
     solver = AppGrad(3, (eta, eta))
     from_zero, report = solver.init(cov, 3, np.random.default_rng(seed))

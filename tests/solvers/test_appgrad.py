@@ -14,7 +14,7 @@ from helpers import fitted, operator
 def starts(cov, k, seed=0):
     """The Gaussian start of a solver, normalised and in phase, by the textbook."""
     rng = np.random.default_rng(seed)
-    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+    p1, p2 = cov.units.widths
     phi, psi = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
     Gx, Gxy, Gy = cov.grams(phi, psi)
     Nx, Ny = naive.symmetric_inverse_root(Gx), naive.symmetric_inverse_root(Gy)

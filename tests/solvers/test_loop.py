@@ -9,7 +9,8 @@ import pytest
 
 from appgrad.covariance.linalg import whitening
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.solvers.canonical import canonical
@@ -30,7 +31,7 @@ class Alternating:
         self.tol, self.spoil, self.pause, self.steps = tol, spoil, pause, 0
 
     def init(self, cov, k, rng):
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         return self.step(State(rng.standard_normal((p1, k)), rng.standard_normal((p2, k))), cov)
 
     def step(self, state, cov):
@@ -55,7 +56,7 @@ def problem(rng):
     Y = np.hstack([Z + rng.standard_normal((200, 3)), rng.standard_normal((200, 1))])
     views = CountedViews(ArrayViews(X, Y))
     m = moments(views)
-    return X, Y, views, Covariance(views, m, units(m, views.dtype, ridge=0.0))
+    return X, Y, views, RowCovariance(views, m, units(m, views.dtype, ridge=0.0))
 
 
 def run(problem, solver, **kwargs):

@@ -182,7 +182,7 @@ def fit(
             warnings.simplefilter("always")
             watch.begin("reading files")
             views = open_views(x, y, client=client)
-            origin = Origin(*views.labels, typed())
+            origin = Origin(*views.view_names, typed())
             try:
                 model.set_params(callback=watch.step).fit(watch.views("fit", views))
             except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -45,37 +45,39 @@ def quiet(f: Callable[P, T]) -> Callable[P, T]:
     return silent
 
 
+class ViewMoments(NamedTuple):
+    """Column means and (biased) variances of one view."""
+
+    mean: Array
+    var: Array
+
+    def merge(self, other: ViewMoments, share: float) -> ViewMoments:
+        """The moments of both sets of rows, of which `share` are the other's (Chan, Golub & LeVeque 1983)."""
+        apart = other.mean - self.mean
+        var = self.var + (other.var - self.var) * share + apart**2 * (share * (1 - share))
+        return ViewMoments(self.mean + apart * share, var)
+
+
 class Moments(NamedTuple):
-    """Number of rows, column means and (biased) variances of both views; mergeable.
+    """Number of rows, and the means and variances of each view; mergeable.
 
     Rows that count less than others make the number a fraction.
     """
 
     n: int
-    mean_x: Array
-    mean_y: Array
-    var_x: Array
-    var_y: Array
+    views: tuple[ViewMoments, ...]
+
+    @classmethod
+    def of_columns(cls, n: int, mean: Array, var: Array, widths: Sequence[int]) -> Moments:
+        """The moments of views of these widths from those of all columns, side by side."""
+        return cls(n, tuple(map(ViewMoments, by_view(mean, widths), by_view(var, widths))))
 
     @quiet
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
+        """The moments of both sets of rows."""
         n = self.n + other.n
-        share = other.n / n
-
-        def mean(a: Array, b: Array) -> Array:
-            return a + (b - a) * share
-
-        def var(a: Array, b: Array, mean_a: Array, mean_b: Array) -> Array:
-            return a + (b - a) * share + (mean_b - mean_a) ** 2 * (share * (1 - share))
-
-        return Moments(
-            n,
-            mean(self.mean_x, other.mean_x),
-            mean(self.mean_y, other.mean_y),
-            var(self.var_x, other.var_x, self.mean_x, other.mean_x),
-            var(self.var_y, other.var_y, self.mean_y, other.mean_y),
-        )
+        pairs = zip(self.views, other.views, strict=True)
+        return Moments(n, tuple(a.merge(b, other.n / n) for a, b in pairs))
 
 
 def moments(views: Views, center: bool = True) -> Moments:
@@ -84,13 +86,12 @@ def moments(views: Views, center: bool = True) -> Moments:
 
     @quiet
     def part(block: Block) -> Moments:
-        mean_x, var_x = _column_moments(block.x, center)
-        mean_y, var_y = _column_moments(block.y, center)
-        _check(titles, block, var_x, var_y)
-        return Moments(block.x.shape[0], mean_x, mean_y, var_x, var_y)
+        found = tuple(_column_moments(m, center) for m in block.views)
+        _check(titles, block, [view.var for view in found])
+        return Moments(block.n_rows, found)
 
     m = views.reduce(part, Moments.merge)
-    _require_squares(titles, m.var_x, m.var_y)
+    _require_squares(titles, [view.var for view in m.views])
     return m
 
 
@@ -111,10 +112,10 @@ class SecondMoments(NamedTuple):
         scatter += np.outer(delta * (self.n * (other.n / n)), delta)
         return SecondMoments(n, self.mean + delta * (other.n / n), scatter)
 
-    def moments(self, p: int) -> Moments:
-        """The diagonal part, split into a first view of p columns and the rest."""
+    def moments(self, widths: Sequence[int]) -> Moments:
+        """The diagonal part, of views of these widths."""
         var = np.maximum(np.diag(self.scatter), 0.0) / self.n
-        return Moments(self.n, self.mean[:p], self.mean[p:], var[:p], var[p:])
+        return Moments.of_columns(self.n, self.mean, var, widths)
 
 
 def second_moments(views: Views, center: bool = True) -> SecondMoments:
@@ -123,14 +124,12 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
 
     @quiet
     def part(block: Block) -> SecondMoments:
-        n, p = block.x.shape[0], block.x.shape[1] + block.y.shape[1]
-        if sp.issparse(block.x) and sp.issparse(block.y):
-            entries = block.x.nnz + block.y.nnz
-            sparse = entries < DENSE_ABOVE * n * p
-        else:
-            sparse = False
+        n, widths = block.n_rows, _widths(block)
+        p, sparse = sum(widths), False
+        if all(map(sp.issparse, block.views)):
+            sparse = sum(m.nnz for m in block.views) < DENSE_ABOVE * n * p
         shift, total, scatter = (_sparse_scatter if sparse else _dense_scatter)(block, center)
-        _check(titles, block, *np.split(np.diag(scatter), [block.x.shape[1]]))
+        _check(titles, block, by_view(np.diag(scatter), widths))
         mean = total / n
         if center:
             scatter -= np.outer(total, mean)
@@ -138,9 +137,9 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
         return SecondMoments(n, np.zeros(p), scatter)
 
     # Sums, scaled copy and factors are five matrices; what is left of the budget is for those of blocks.
-    p = views.n_features_x + views.n_features_y
+    p = sum(views.widths)
     second = views.reduce(part, SecondMoments.merge, most=budget() // (8 * p * p) - 5)
-    _require_squares(titles, *np.split(np.diag(second.scatter), [views.n_features_x]))
+    _require_squares(titles, by_view(np.diag(second.scatter), views.widths))
     return second
 
 
@@ -150,19 +149,19 @@ def triangle(views: Views, center: bool = True) -> Triangle:
 
     @quiet
     def part(block: Block) -> Triangle:
-        n, p = block.x.shape[0], block.x.shape[1] + block.y.shape[1]
-        rows = max(1, BLOCK_BYTES // (8 * p))
+        widths = _widths(block)
+        rows = max(1, BLOCK_BYTES // (8 * sum(widths)))
         total = _tile_triangle(block, slice(0, rows), center)
-        for start in range(rows, n, rows):
+        for start in range(rows, block.n_rows, rows):
             total = total.merge(_tile_triangle(block, slice(start, start + rows), center))
         squares = total.n * np.abs(total.R).max(axis=0) ** 2
-        _check(titles, block, *np.split(squares, [block.x.shape[1]]))
+        _check(titles, block, by_view(squares, widths))
         return total
 
     tri = views.reduce(part, Triangle.merge).triangular()
     with np.errstate(over="ignore"):
         squares = tri.n * np.abs(tri.R).max(axis=0) ** 2
-    _require_squares(titles, *np.split(squares, [views.n_features_x]))
+    _require_squares(titles, by_view(squares, views.widths))
     return tri
 
 
@@ -196,25 +195,25 @@ def _full_columns(x: Matrix) -> Array:
     return shift
 
 
-def _column_moments(x: Matrix, center: bool) -> tuple[Array, Array]:
+def _column_moments(x: Matrix, center: bool) -> ViewMoments:
     """Column means and variances of one block, to full precision whatever the means are."""
     n = x.shape[0]
     if not sp.issparse(x):
         shift = _pilot(x) if center else np.zeros(x.shape[1])
         d = x - shift
         rest = d.mean(axis=0) if center else shift
-        return shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0)
+        return ViewMoments(shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0))
     shift = _full_columns(x) if center else np.zeros(x.shape[1])
     data = x.data - shift[x.indices]
     stored = np.bincount(x.indices, minlength=x.shape[1])
     rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
     squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
-    return shift + rest, (squares + (n - stored) * rest**2) / n
+    return ViewMoments(shift + rest, (squares + (n - stored) * rest**2) / n)
 
 
 def _tile_triangle(block: Block, rows: slice, center: bool) -> Triangle:
     """Some rows of a block as a factor: centred, and made triangular if there are many."""
-    Z = np.hstack([to_dense(block.x[rows]), to_dense(block.y[rows])]).astype(np.float64, copy=False)
+    Z = np.hstack([to_dense(m[rows]) for m in block.views]).astype(np.float64, copy=False)
     mean = np.zeros(Z.shape[1])
     if center:
         mean = _pilot(Z)
@@ -229,9 +228,9 @@ def _tile_triangle(block: Block, rows: slice, center: bool) -> Triangle:
 
 def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     """A shift c, the sum of z - c and of (z - c)(z - c)' over the rows z of [x y]."""
-    n, p1 = block.x.shape
-    p = p1 + block.y.shape[1]
-    head = np.hstack([to_dense(z[:100]) for z in block[1:]])
+    n, (p1, p2) = block.n_rows, _widths(block)
+    p = p1 + p2
+    head = np.hstack([to_dense(z[:100]) for z in block.views])
     shift = _pilot(head) if center else np.zeros(p)
     gram, rows = _gram, min(TILE_ROWS, TILE_BYTES // (8 * p))
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
@@ -244,7 +243,7 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     total, scatter = np.zeros(p), np.zeros((p, p))
     for start in range(0, n, rows):
         tile = buffer[: min(rows, n - start)]
-        x, y = (to_dense(z[start : start + rows]) for z in block[1:])
+        x, y = (to_dense(z[start : start + rows]) for z in block.views)
         np.subtract(x, shift[:p1], out=tile[:, :p1])
         np.subtract(y, shift[p1:], out=tile[:, p1:])
         total += np.ones(len(tile)) @ tile
@@ -272,22 +271,31 @@ def _integer_gram(tile: Array) -> Array:
 
 def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     """The same by a sparse product, shifting only the columns stored in full."""
-    Z = sp.hstack([block.x, block.y], format="csr").astype(np.float64, copy=False)
+    Z = sp.hstack(block.views, format="csr").astype(np.float64, copy=False)
     shift = _full_columns(Z) if center else np.zeros(Z.shape[1])
     Z = shifted(Z, shift)
     return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
 
 
-def _check(titles: Titles, block: Block, x: Array, y: Array) -> None:
-    """Statistics that are not finite have a cause in the block: name it."""
-    for view, statistic in enumerate((x, y)):
+def by_view(columns: Array, widths: Sequence[int]) -> list[Array]:
+    """An array of all columns as one array for each view."""
+    return np.split(columns, np.cumsum(widths)[:-1])
+
+
+def _widths(block: Block) -> list[int]:
+    return [m.shape[1] for m in block.views]
+
+
+def _check(titles: Titles, block: Block, statistics: Sequence[Array]) -> None:
+    """Raise where statistics of the columns are not finite, naming what in the block made them so."""
+    for view, statistic in enumerate(statistics):
         if not np.all(np.isfinite(statistic)):
-            require_finite(block[1 + view], partial(titles.describe, view), block.offset)
-    _require_squares(titles, x, y)
+            require_finite(block.views[view], partial(titles.describe, view), block.offset)
+    _require_squares(titles, statistics)
 
 
-def _require_squares(titles: Titles, x: Array, y: Array) -> None:
-    for view, statistic in enumerate((x, y)):
+def _require_squares(titles: Titles, statistics: Sequence[Array]) -> None:
+    for view, statistic in enumerate(statistics):
         if not np.all(np.isfinite(statistic)):
             column = int(np.flatnonzero(~np.isfinite(statistic))[0])
             raise ValueError(

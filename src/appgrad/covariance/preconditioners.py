@@ -10,13 +10,11 @@ from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Views
 from ..machine.arrays import EPS, Array
 from ..machine.threads import over_rows
 from .linalg import whitening
-from .operators import Covariance, DenseCovariance
+from .operators import Covariance
 
 # Leading directions taken out of each view, and rows they are found in. From 50 to 100 directions, what batch
 # captures after 50 iterations changes by less than 0.001; one stochastic pass gains 0.002 up to 80 (MNIST).
 DIRECTIONS, WARM_UP_ROWS = 80, 2000
-# Of K^2, directions count whose values are the squares of those that count of K.
-WEAKEST = 1e-10
 # A bound from a Krylov space is a little below the largest eigenvalue.
 MARGIN = 1.05
 
@@ -31,7 +29,7 @@ def warm_up_rows(views: Views, endless: bool = False) -> int:
     return rows if endless else min(rows, views.n_samples)
 
 
-class Side(NamedTuple):
+class ViewPreconditioner(NamedTuple):
     """The inverse of M = D^-1 (V diag(values) V' + tail (I - V V')) D^-1 for one view.
 
     `d` are one over standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
@@ -45,7 +43,7 @@ class Side(NamedTuple):
     tail: float
     shield: Array | float = 1.0
 
-    def at(self, dtype: Any) -> Side:
+    def at(self, dtype: Any) -> ViewPreconditioner:
         """The same in another precision."""
         d, V, values = (part.astype(dtype, copy=False) for part in (self.d, self.V, self.values))
         return self._replace(d=d, V=V, values=values)
@@ -75,10 +73,10 @@ class Side(NamedTuple):
 
 
 class Preconditioner(NamedTuple):
-    """One side for each view, or None: the identity."""
+    """One part for each view, or None: the identity."""
 
-    x: Side | None = None
-    y: Side | None = None
+    x: ViewPreconditioner | None = None
+    y: ViewPreconditioner | None = None
 
     def gaussian(self, p1: int, p2: int, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Random bases of k columns, one draw for each view, in units in which columns are comparable."""
@@ -113,13 +111,13 @@ def require_comparable(Gx: Array, Gy: Array) -> None:
         )
 
 
-def diagonal(variances: Array) -> Side:
+def diagonal(variances: Array) -> ViewPreconditioner:
     """Jacobi: every column in units of its own standard deviation; columns that do not vary stay out."""
     d = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
-    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+    return ViewPreconditioner(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
-def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> Side:
+def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> ViewPreconditioner:
     """Jacobi from statistics of some rows: columns in units of peak / sd, `peaks` the largest mean squares.
 
     Both with the ridge, which is part of S.
@@ -129,10 +127,10 @@ def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> Side:
     cancel; a feature not seen yet does not move.
     """
     d = np.where(variances > 0, np.sqrt(variances + ridge) / np.where(peaks > 0, peaks + ridge, np.inf), 0.0)
-    return Side(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
+    return ViewPreconditioner(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
-def shielded(side: Side) -> Side:
+def shielded(side: ViewPreconditioner) -> ViewPreconditioner:
     """A side that lifts no column above its own variance on account of directions it has no part in.
 
     The tail is the level of combinations of columns. A rare column is no combination: outside V, a low tail
@@ -143,57 +141,32 @@ def shielded(side: Side) -> Side:
     return side._replace(d=side.d * shield, shield=shield) if side.V.shape[1] else side
 
 
-def trace(side: Side, variances: Array) -> float:
+def trace(side: ViewPreconditioner, variances: Array) -> float:
     """The trace of M^-1 S, from the diagonal of S."""
     total = float(np.sum(variances * side.d * side.d))
     return float(side.V.shape[1] + max(0.0, total - float(np.sum(side.values))) / side.tail)
 
 
-def jacobi(cov: Covariance | DenseCovariance) -> Preconditioner:
+def jacobi(cov: Covariance) -> Preconditioner:
     """The diagonals of Sx and Sy; no pass over the data."""
     x, y = cov.diagonal()
     return Preconditioner(diagonal(x), diagonal(y))
 
 
-def level(cov: Covariance | DenseCovariance) -> Preconditioner:
-    """All columns of a view in one unit: what is in the range of a Gram matrix stays there."""
-    x, y = (np.where(d > 0, np.mean(d, where=d > 0), 0.0) if np.any(d > 0) else d for d in cov.diagonal())
-    return Preconditioner(diagonal(x), diagonal(y))
-
-
-def kernelised(M: Preconditioner, cov: Covariance | DenseCovariance) -> Preconditioner:
-    """Leading directions of K^2 / n, level otherwise, as those of K^2 / n + r K.
-
-    What K has of a direction is the root of n times its value. Where the rest of K is nothing but rounding,
-    it counts as the weakest direction there is, for dividing by less would make something of it.
-    """
-    if M.x is None or M.y is None or cov.units.kernel is None:
-        return M
-    sides = []
-    for side, r in zip(M, cov.units.kernel, strict=True):
-        assert side is not None
-        if side.V.shape[1]:
-            factor = r * float(side.d.max()) * np.sqrt(cov.moments.n)
-            rest = side.tail if side.tail > 2 * WEAKEST * side.values.max() else side.values.min()
-            values, tail = (value + factor * np.sqrt(value) for value in (side.values, rest))
-            side = side._replace(values=values, tail=float(tail))
-        sides.append(side)
-    return Preconditioner(*sides)
-
-
-def exact(cov: DenseCovariance) -> Preconditioner:
+def exact(cov: Covariance) -> Preconditioner:
     """The covariances themselves, where they are matrices; directions without variance stay out."""
-    sides = []
-    for S, ridge in ((cov.Sx, cov.units.ridge_x), (cov.Sy, cov.units.ridge_y)):
+    assert cov.matrices is not None
+    sides, (Sx, _, Sy) = [], cov.matrices
+    for S, (_, _, ridge) in zip((Sx, Sy), cov.units.views, strict=True):
         d = diagonal(np.diag(S) + ridge).d
         values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
         keep = values > len(values) * EPS * max(values[-1], 0.0)
-        sides.append(Side(d, V[:, keep], values[keep], np.inf))
+        sides.append(ViewPreconditioner(d, V[:, keep], values[keep], np.inf))
     return Preconditioner(*sides)
 
 
 def low_rank(
-    sample: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
+    sample: Covariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
 ) -> Preconditioner:
     """A diagonal preconditioner and the leading directions of `sample` in its coordinates.
 
@@ -203,8 +176,7 @@ def low_rank(
     stay sparse. The first direction left out gives the level of the tail.
     """
     x, y = _sides(M)
-    n = sample.n if isinstance(sample, Covariance) else sample.moments.n
-    most = [min(DIRECTIONS, n // 4, len(side.d) // 2) for side in (x, y)]
+    most = [min(DIRECTIONS, sample.n // 4, len(side.d) // 2) for side in (x, y)]
     A, B = (
         rng.standard_normal((len(side.d), min(r + 11, len(side.d))))
         for side, r in zip((x, y), most, strict=True)
@@ -221,12 +193,12 @@ def low_rank(
             sides.append(side)
             continue
         tail = max(float(values[keep]), least * float(values[0]))
-        sides.append(Side(side.d, C @ P[:, :keep], values[:keep], tail))
+        sides.append(ViewPreconditioner(side.d, C @ P[:, :keep], values[:keep], tail))
     return Preconditioner(*sides)
 
 
 def largest(
-    cov: Covariance | DenseCovariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
+    cov: Covariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
 ) -> tuple[float, float]:
     """The largest eigenvalues of M^-1 Sx and M^-1 Sy, a little more rather than less.
 
@@ -256,14 +228,14 @@ def _ritz(C: Array, SC: Array) -> float:
 
 
 def _scaled_squares(
-    cov: Covariance | DenseCovariance, x: Side, y: Side, A: Array, B: Array
+    cov: Covariance, x: ViewPreconditioner, y: ViewPreconditioner, A: Array, B: Array
 ) -> tuple[Array, Array]:
     """D Sx D A and the same for y."""
     xx, yy = cov.squares(x.d[:, None] * A, y.d[:, None] * B)
     return x.d[:, None] * xx, y.d[:, None] * yy
 
 
-def _sides(M: Preconditioner, cov: Covariance | DenseCovariance | None = None) -> tuple[Side, Side]:
+def _sides(M: Preconditioner, cov: Covariance | None = None) -> tuple[ViewPreconditioner, ViewPreconditioner]:
     """Both sides, with ones for the identity."""
     if M.x is not None and M.y is not None:
         return M.x, M.y

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,17 +35,17 @@ class ArrayViews(BaseViews):
         *,
         rows: Array | None = None,
         names: tuple[Array | None, Array | None] = (None, None),
-        labels: tuple[str, str] = ("X", "y"),
+        view_names: tuple[str, str] = ("X", "y"),
         threads: int | None = None,
     ) -> None:
         if x.shape[0] != y.shape[0]:
             raise ValueError(
-                f"{labels[1]} has {y.shape[0]} rows, {labels[0]} has {x.shape[0]}: "
+                f"{view_names[1]} has {y.shape[0]} rows, {view_names[0]} has {x.shape[0]}: "
                 "rows must be paired; drop or align the unmatched ones"
             )
-        self.x, self.y, self.rows, self.names, self.labels = x, y, rows, names, labels
+        self.x, self.y, self.rows, self.names, self.view_names = x, y, rows, names, view_names
         self.n_samples = x.shape[0] if rows is None else len(rows)
-        self.n_features_x, self.n_features_y = x.shape[1], y.shape[1]
+        self.widths = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
         self.sparse = sp.issparse(x) and sp.issparse(y)
         self.threads = blas_threads() if threads is None else threads
@@ -74,7 +74,7 @@ class ArrayViews(BaseViews):
         if self.sparse:
             # A block's partial sums are dense, O(k p): it has more entries than that. Threads come in twos
             # and fours, and none should wait for another's last block.
-            least = max(COALESCED * (self.n_features_x + self.n_features_y), SPARSE_BLOCK)
+            least = max(COALESCED * sum(self.widths), SPARSE_BLOCK)
             count = max(1, min(int(n * row_entries / least), 4 * -(-count // 4)))
         return -(-n // count)
 
@@ -91,7 +91,7 @@ class ArrayViews(BaseViews):
 
     def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
         index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
-        return Block(start, *(_cut(m, index, dtype) for m in (self.x, self.y)))
+        return Block(start, (_cut(self.x, index, dtype), _cut(self.y, index, dtype)))
 
     def take(self, rows: Array) -> ArrayViews:
         """The views restricted to these rows, not copied."""
@@ -100,7 +100,7 @@ class ArrayViews(BaseViews):
 
     def _about(self) -> dict[str, Any]:
         """What views on other rows of the same matrices share."""
-        return {"names": self.names, "labels": self.labels, "threads": self.threads}
+        return {"names": self.names, "view_names": self.view_names, "threads": self.threads}
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
@@ -118,11 +118,11 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
 def gathered(views: Views, *more: Views) -> ArrayViews:
     """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
     blocks = [block for part in (views, *more) for block in part.blocks()]
-    x, y = (stacked([block[1 + view] for block in blocks]) for view in (0, 1))
-    return ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads)
+    x, y = map(stacked, zip(*(block.views for block in blocks), strict=True))
+    return ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
 
 
-def stacked(parts: list[Matrix]) -> Matrix:
+def stacked(parts: Sequence[Matrix]) -> Matrix:
     """Matrices one below the other; sparse as soon as one is."""
     if len(parts) == 1:
         return parts[0]

@@ -1,8 +1,10 @@
-"""Views made of other views, wherever the rows of those are; and views that count what they deliver."""
+"""Views made of other views, wherever the rows of those are: some columns, or rows that are counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,7 @@ class DerivedViews(BaseViews):
     def __init__(self, views: Views) -> None:
         self.views = views
         self.n_samples, self.dtype, self.threads = views.n_samples, views.dtype, views.threads
-        self.n_features_x, self.n_features_y = views.n_features_x, views.n_features_y
-        self.labels, self.local = views.labels, views.local
+        self.widths, self.view_names, self.local = views.widths, views.view_names, views.local
 
     @property
     def cut(self) -> Cut:
@@ -107,3 +108,41 @@ class CountedViews(DerivedViews):
     def take(self, rows: Array) -> CountedViews:
         """The views restricted to these rows; what they deliver counts here too."""
         return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
+
+
+class Picking:
+    """Parts of rows as parts of some of their columns."""
+
+    def __init__(self, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
+
+    def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
+        """Blocks to be cut."""
+        with closing(parts):
+            for part in parts:
+                yield Part(part.rows, partial(self._picked, part))
+
+    def _picked(self, part: Part) -> Block:
+        block = part.block()
+        x, y = block.views
+        return Block(block.offset, (x[:, self.x], y[:, self.y]))
+
+
+class ColumnViews(DerivedViews):
+    """Views restricted to some columns of each side, picked from every block as it comes."""
+
+    def __init__(self, views: Views, x: Array, y: Array) -> None:
+        super().__init__(views)
+        self._picking = Picking(x, y)
+        self.widths = len(x), len(y)
+        names_x, names_y = views.names
+        self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
+
+    @property
+    def cut(self) -> Picking:
+        """From rows to some of their columns."""
+        return self._picking
+
+    def take(self, rows: Array) -> ColumnViews:
+        """These columns of these rows."""
+        return ColumnViews(self.views.take(rows), self.cut.x, self.cut.y)

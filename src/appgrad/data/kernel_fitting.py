@@ -73,7 +73,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     The rows themselves are kept: new ones are compared with them.
     """
     n = views.n_samples
-    for one, p, label in zip(asked, (views.n_features_x, views.n_features_y), views.labels, strict=True):
+    for one, p, label in zip(asked, views.widths, views.view_names, strict=True):
         if one.name == "precomputed" and p != n:
             raise ValueError(
                 f"{label} has {n} rows and {p} columns: a precomputed kernel of training rows is square, "
@@ -82,7 +82,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     rows, sample = gathered(views), np.sort(rng.permutation(n)[:SAMPLE])
     _require_finite(views, rows.x, rows.y)
     maps, variances, gammas = [], [], []
-    for one, m, label in zip(asked, (rows.x, rows.y), views.labels, strict=True):
+    for one, m, label in zip(asked, (rows.x, rows.y), views.view_names, strict=True):
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
         rounding = _rounding(views)
         if one.name == "precomputed":
@@ -135,7 +135,7 @@ def features(
     drawn = np.argsort(order)
     maps: list[Map] = []
     variances, gammas = [], []
-    for one, count, m, label in zip(asked, counts, (rows.x, rows.y), views.labels, strict=True):
+    for one, count, m, label in zip(asked, counts, (rows.x, rows.y), views.view_names, strict=True):
         m = m[drawn]
         kernel, shift = one.kernel_of(m[:SAMPLE]), shift_of(one.name, m, center)
         there = shifted(m, shift)
@@ -273,9 +273,9 @@ def _means_and_diagonals(views: Views) -> tuple[Array, Array]:
     means, diagonals = np.empty((2, n)), np.empty((2, n))
 
     def of_block(block: Block) -> None:
-        here = np.arange(block.x.shape[0])
+        here = np.arange(block.n_rows)
         rows = slice(block.offset, block.offset + len(here))
-        for view, K in enumerate(block[1:]):
+        for view, K in enumerate(block.views):
             means[view, rows], diagonals[view, rows] = K.mean(axis=1), K[here, block.offset + here]
 
     views.reduce(of_block, lambda a, b: None)
@@ -287,7 +287,7 @@ def _require_finite(views: Views, *drawn: Matrix) -> None:
     if all(np.all(np.isfinite(m.data if sp.issparse(m) else m)) for m in drawn):
         return
     for block in views.blocks():
-        for view, m in enumerate(block[1:]):
+        for view, m in enumerate(block.views):
             require_finite(m, partial(views.describe, view), block.offset)
 
 

@@ -184,11 +184,11 @@ class Mapping:
 
     def _mapped(self, block: Block, rows: slice, dtype: Any) -> Block:
         offset, found = block.offset + rows.start, []
-        for view, (f, m) in enumerate(zip(self.maps, block[1:], strict=True)):
+        for view, (f, m) in enumerate(zip(self.maps, block.views, strict=True)):
             x = m[rows]
             require_finite(x, partial(self.titles.describe, view), offset)
             found.append(f(x).astype(np.float64 if dtype is None else dtype, copy=False))
-        return Block(offset, *found)
+        return Block(offset, tuple(found))
 
 
 class MappedViews(DerivedViews):
@@ -197,9 +197,9 @@ class MappedViews(DerivedViews):
     def __init__(self, views: Views, x: Map, y: Map) -> None:
         super().__init__(views)
         self.maps = x, y
-        self.n_features_x, self.n_features_y = x.n_features, y.n_features
+        self.widths = x.n_features, y.n_features
         self.dtype = np.dtype(np.float64)
-        p = max(1, x.n_features + y.n_features)
+        p = max(1, sum(self.widths))
         # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
         block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
         self._mapping = Mapping(self.maps, views.titles, block_rows)
@@ -233,13 +233,12 @@ def shifted(x: Matrix, shift: Array) -> Matrix:
 
 def stored(views: Views) -> ArrayViews:
     """Features of all rows in memory."""
-    n, found = views.n_samples, []
-    for p in (views.n_features_x, views.n_features_y):
-        found.append(np.empty((n, p)))
+    n = views.n_samples
+    x, y = (np.empty((n, p)) for p in views.widths)
 
     def of_block(block: Block) -> None:
-        for out, m in zip(found, block[1:], strict=True):
+        for out, m in zip((x, y), block.views, strict=True):
             out[block.offset : block.offset + m.shape[0]] = m
 
     views.reduce(of_block, lambda a, b: None)
-    return ArrayViews(*found, labels=views.labels, threads=views.threads)
+    return ArrayViews(x, y, view_names=views.view_names, threads=views.threads)

@@ -21,11 +21,15 @@ ENTRY_BYTES = 12
 
 
 class Block(NamedTuple):
-    """Rows `offset ... offset + len(x)` of both views, as floats, dense or CSR."""
+    """Consecutive rows of all views, the first of them row `offset`: one matrix a view, dense or CSR."""
 
     offset: int
-    x: Matrix
-    y: Matrix
+    views: tuple[Matrix, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.views[0].shape[0])
 
 
 class Part(NamedTuple):
@@ -73,14 +77,14 @@ class Sweep(NamedTuple):
 
 
 class Titles(NamedTuple):
-    """What messages call the two views and their columns."""
+    """What messages call the views and their columns."""
 
-    labels: tuple[str, str]
-    names: tuple[Array | None, Array | None]
+    view_names: tuple[str, ...]
+    names: tuple[Array | None, ...]
 
     def describe(self, view: int, column: int) -> str:
         """A column: view 0 is X, view 1 is y."""
-        return describe(self.labels[view], self.names[view], column)
+        return describe(self.view_names[view], self.names[view], column)
 
 
 class Views(Protocol):
@@ -89,6 +93,10 @@ class Views(Protocol):
     @property
     def n_samples(self) -> int:
         """Number of rows."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Number of columns of each view."""
 
     @property
     def n_features_x(self) -> int:
@@ -123,12 +131,12 @@ class Views(Protocol):
         """Column names of the two views, where there are any."""
 
     @property
-    def labels(self) -> tuple[str, str]:
+    def view_names(self) -> tuple[str, str]:
         """What messages call the two views."""
 
     @property
     def titles(self) -> Titles:
-        """Labels and names, for functions of blocks: these may be called far away."""
+        """Names of views and columns, for functions of blocks: these may be called far away."""
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order, in the precision of the views or in another one."""
@@ -174,13 +182,12 @@ class BaseViews:
     """What every back end shares: reductions and minibatches in terms of `blocks` and `take`."""
 
     n_samples: int
-    n_features_x: int
-    n_features_y: int
+    widths: tuple[int, ...]
     dtype: np.dtype[Any]
     threads: int = 1
     local: bool = True
     groups: int | None = None
-    labels: tuple[str, str] = ("X", "y")
+    view_names: tuple[str, str] = ("X", "y")
     names: tuple[Array | None, Array | None] = (None, None)
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
@@ -190,7 +197,7 @@ class BaseViews:
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Blocks to be made; here they are made already."""
         for block in self.blocks(dtype):
-            yield Part(block.x.shape[0], partial(_same, block))
+            yield Part(block.n_rows, partial(_same, block))
 
     def take(self, rows: Array) -> Views:
         """The views restricted to these rows."""
@@ -229,23 +236,33 @@ class BaseViews:
             yield self.take(np.sort(order[start : start + size]))
 
     @property
+    def n_features_x(self) -> int:
+        """Number of columns of the first view."""
+        return self.widths[0]
+
+    @property
+    def n_features_y(self) -> int:
+        """Number of columns of the second view."""
+        return self.widths[1]
+
+    @property
     def entries(self) -> float:
         """Stored entries of a row of both views, on average."""
-        return float(self.n_features_x + self.n_features_y)
+        return float(sum(self.widths))
 
     @property
     def titles(self) -> Titles:
-        """Labels and names."""
-        return Titles(self.labels, self.names)
+        """Names of views and columns."""
+        return Titles(self.view_names, self.names)
 
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages."""
         return self.titles.describe(view, column)
 
 
-def describe(label: str, names: Array | None, column: int) -> str:
+def describe(view_name: str, names: Array | None, column: int) -> str:
     """A column for messages: its position, its name if it has one, and its view."""
-    return f"column {column}{'' if names is None else f' ({names[column]!r})'} of {label}"
+    return f"column {column}{'' if names is None else f' ({names[column]!r})'} of {view_name}"
 
 
 def require_finite(m: Matrix, describe: Callable[[int], str], offset: int = 0) -> None:

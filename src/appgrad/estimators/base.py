@@ -232,8 +232,8 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _views(self, X: Any, y: Any) -> Views:
         """Views on rows that have the columns of the fit."""
         views = as_views(X, y)
-        self._require_columns(views.n_features_x, views.names[0], 0, views.labels[0])
-        self._require_columns(views.n_features_y, views.names[1], 1, views.labels[1])
+        self._require_columns(views.n_features_x, views.names[0], 0, views.view_names[0])
+        self._require_columns(views.n_features_y, views.names[1], 1, views.view_names[1])
         return views
 
     def _lazy(self, data: Any, view: int) -> Any:

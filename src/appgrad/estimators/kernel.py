@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from ..covariance.operators import KernelRidge
+from ..covariance.units import KernelRidge
 from ..data.derived import CountedViews
 from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
 from ..data.kernels import KERNELS, Gram, Learned, Map, MappedViews, stored
@@ -237,7 +237,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             )
             issue(said(text, UserWarning))
         found = features(views, asked, self.approximation, counts, problem.center, rng)
-        for label, variances in zip(views.labels, found.variances, strict=True):
+        for label, variances in zip(views.view_names, found.variances, strict=True):
             if problem.center and not np.any(variances > 0):
                 raise ValueError(f"the first batch of {label} does not vary, and all else comes from it")
         learned = learned_of(found, problem, views.n_samples)

@@ -184,7 +184,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
     ) -> Prepared:
         columns = views.n_features_x, views.n_features_y
         if options.sparsity is not None and options.sparsity.n_nonzero is not None:
-            for count, p, label in zip(options.sparsity.n_nonzero, columns, views.labels, strict=True):
+            for count, p, label in zip(options.sparsity.n_nonzero, columns, views.view_names, strict=True):
                 if count > p:
                     raise ValueError(
                         f"n_nonzero={count} is above the {p} columns of {label}: a pair, such as "

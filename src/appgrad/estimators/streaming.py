@@ -83,14 +83,16 @@ class StreamingCCA(BaseCCA):
         if self._stream is None:
             stream, views, rows = self._begun(raw, is_one_dimensional(y))
         else:
-            self._require_columns(raw.n_features_x, raw.names[0], 0, raw.labels[0])
-            self._require_columns(raw.n_features_y, raw.names[1], 1, raw.labels[1])
+            self._require_columns(raw.n_features_x, raw.names[0], 0, raw.view_names[0])
+            self._require_columns(raw.n_features_y, raw.names[1], 1, raw.view_names[1])
             stream, rows = self._stream, self._known().rows
             views = raw if rows.learned is None else MappedViews(raw, *rows.learned.maps)
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
-            x, y = block.x.copy(), block.y.copy()
-            stream.add(ArrayViews(x, y, names=views.names, labels=views.labels, threads=views.threads))
+            x, y = (m.copy() for m in block.views)
+            stream.add(
+                ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
+            )
             rows = rows._replace(n_samples=rows.n_samples + x.shape[0])
             self._follow(stream, rows)
         return self
@@ -272,7 +274,7 @@ def _warn_of_budgets(options: Options) -> None:
 
 
 def _squares(block: Block) -> float:
-    parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block[1:])
+    parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block.views)
     with np.errstate(over="ignore", invalid="ignore"):
         return float(sum(np.vdot(part, part) for part in parts))
 

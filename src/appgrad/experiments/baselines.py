@@ -12,12 +12,14 @@ import numpy as np
 
 from ..covariance.linalg import captured
 from ..covariance.moments import moments
-from ..covariance.operators import Covariance, units
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import diagonal
+from ..covariance.rows import RowCovariance
+from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..solvers.canonical import canonical
-from ..solvers.problem import Operator, Problem, Products, Report, Solution
+from ..solvers.problem import Problem, Products, Report, Solution
 
 
 class NaiveState(NamedTuple):
@@ -41,19 +43,19 @@ class NaiveGradient:
     n_components: int
     step_size: tuple[float, float]
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
         """Gaussian bases, normalised."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
-    def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
+    def start(self, cov: Covariance, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
         """A state at given bases, normalised."""
         xx, xy, yx, yy = cov.products(phi, psi)
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components)
         state = NaiveState(phi @ Nx, psi @ Ny, (xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny))
         return state, Report(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
 
-    def step(self, state: NaiveState, cov: Operator) -> tuple[NaiveState, Report]:
+    def step(self, state: NaiveState, cov: Covariance) -> tuple[NaiveState, Report]:
         """One step for both sides."""
         xx, xy, yx, yy = state.products
         eta1, eta2 = self.step_size
@@ -113,7 +115,7 @@ def heuristic_flops(views: Views, k: int, rounds: int, m: int | None = None) -> 
 
 def _covariance(views: Views, problem: Problem) -> Covariance:
     m = moments(views, problem.center)
-    return Covariance(views, m, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))
+    return RowCovariance(views, m, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))
 
 
 def _whitened_by(cov: Covariance, dx: Array, dy: Array, k: int, rng: np.random.Generator) -> Solution:

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..covariance.linalg import captured
 from ..covariance.moments import moments
-from ..covariance.operators import Covariance, units
+from ..covariance.rows import RowCovariance
+from ..covariance.units import units
 from ..data.arrays import ArrayViews
 from ..datasets.loaders import Paired
 from ..estimators.cca import CCA
@@ -239,10 +240,10 @@ def direct_flops(data: Paired) -> float:
     return float(n * p**2 + 2.0 * p**3)
 
 
-def _unregularised(X: Any, y: Any, center: bool) -> Covariance:
+def _unregularised(X: Any, y: Any, center: bool) -> RowCovariance:
     views = ArrayViews(X, y)
     found = moments(views, center)
-    return Covariance(views, found, units(found, views.dtype, ridge=0.0))
+    return RowCovariance(views, found, units(found, views.dtype, ridge=0.0))
 
 
 def _paper_cost(data: Paired, k: int, params: dict[str, Any]) -> float | None:

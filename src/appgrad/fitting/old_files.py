@@ -27,7 +27,6 @@ RECORDS = {
         "pairs moves rho grams directions residuals tol width gain age mark",
     ),
     "lobpcg.Vectors": ("lobpcg-vectors/1", "A B products"),
-    "moments.Moments": ("moments/1", "n mean_x mean_y var_x var_y"),
     "moments.SecondMoments": ("second-moments/1", "n mean scatter"),
     "options.Options": (
         "options/1",
@@ -35,7 +34,7 @@ RECORDS = {
         "first",
     ),
     "preconditioners.Preconditioner": ("preconditioner/1", "x y"),
-    "preconditioners.Side": ("preconditioner-side/1", "d V values tail shield"),
+    "preconditioners.Side": ("view-preconditioner/1", "d V values tail shield"),
     "pursuit.State": (
         "pursuit-state/1",
         "A B products ahead done taken settled best tcc idle",
@@ -53,6 +52,8 @@ RECORDS = {
     ),
     "thresholds.Sparsity": ("sparsity/1", "penalty alpha n_nonzero by_component"),
 }
+# Its means and variances were fields of their own; now there is a record for each view.
+MOMENTS = "moments.Moments"
 # Records that were plain tuples, by what they are called now.
 TUPLES = {
     "buffered-rows/1": "rows size normaliser portion position moments peaks",
@@ -71,8 +72,11 @@ def read(spec: Any, arrays: dict[str, Array]) -> Any:
         return unpacked(spec, arrays)
     if "tuple" in spec:
         return tuple(read(part, arrays) for part in spec["tuple"])
+    parts = [read(part, arrays) for part in spec["parts"]]
+    if spec["class"] == MOMENTS:
+        return _moments(*parts)
     tag, names = RECORDS[spec["class"]]
-    return _named(tag, names, [read(part, arrays) for part in spec["parts"]])
+    return _named(tag, names, parts)
 
 
 def run(spec: Any, arrays: dict[str, Array]) -> Any:
@@ -95,6 +99,15 @@ def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
     steps = None if steps is None else _tuple("stochastic-solver/1", steps)
     kept = _tuple("stream-steps/1", (waiting, buffer, steps, *rest))
     return _tuple("stream/1", (problem, options, kept))
+
+
+def _moments(n: Any, mean_x: Array, mean_y: Array, var_x: Array, var_y: Array) -> Any:
+    """Means and variances of both views as records of one view each."""
+    pairs = (mean_x, var_x), (mean_y, var_y)
+    return record(
+        "moments/1",
+        {"n": n, "views": tuple(record("view-moments/1", {"mean": mean, "var": var}) for mean, var in pairs)},
+    )
 
 
 def _tuple(tag: str, parts: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..covariance.operators import Ridge
+from ..covariance.units import Ridge
 from ..solvers import registry
 from ..solvers.problem import Limits, Problem
 from ..solvers.solver import Options

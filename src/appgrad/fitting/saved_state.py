@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..covariance.moments import Moments, SecondMoments
-from ..covariance.preconditioners import Preconditioner, Side
+from ..covariance.moments import Moments, SecondMoments, ViewMoments
+from ..covariance.preconditioners import Preconditioner, ViewPreconditioner
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
 from ..solvers import registry
@@ -32,7 +32,6 @@ RECORDS: dict[str, Any] = {
     "nystroem-map/1": Nystroem,
     "options/1": Options,
     "preconditioner/1": Preconditioner,
-    "preconditioner-side/1": Side,
     "problem/1": Problem,
     "report/1": Report,
     "run/1": Saved,
@@ -41,6 +40,8 @@ RECORDS: dict[str, Any] = {
     "stream/1": Stream,
     "stream-steps/1": Steps,
     "stream-sums/1": Sums,
+    "view-moments/1": ViewMoments,
+    "view-preconditioner/1": ViewPreconditioner,
 }
 
 

@@ -95,7 +95,8 @@ def _precision(rows: Matrix) -> type[np.floating[Any]]:
 
 
 def _block_scores(maps: tuple[Projection, Projection], block: Block) -> list[tuple[Array, Array]]:
-    return [(maps[0](block.x, block.offset), maps[1](block.y, block.offset))]
+    x, y = block.views
+    return [(maps[0](x, block.offset), maps[1](y, block.offset))]
 
 
 def _joined(a: list[Any], b: list[Any]) -> list[Any]:

@@ -193,7 +193,8 @@ class Statistics:
         """The solution for all rows so far; `p1` are the columns of the first view."""
         if self.second is None:
             return exact(gathered(*self.waiting), self.problem)
-        return by_covariances(self.total(), p1, self.dtype, self.problem)
+        second = self.total()
+        return by_covariances(second, (p1, len(second.mean) - p1), self.dtype, self.problem)
 
     def finish(self) -> None:
         """Nothing is left to do at the end of a stream."""

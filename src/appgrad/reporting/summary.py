@@ -133,9 +133,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict
     return {
         "columns": {"these rows": found},
         "remarks": remarks,
-        "about": {
-            "these rows": f"{n} of {views.labels[0]} and {views.labels[1]}, with the weights of the model"
-        },
+        "about": {"these rows": f"{n} of {' and '.join(views.view_names)}, with the weights of the model"},
         "scores": plain_scores(U[rows], V[rows], rows, n, known) | {"correlations": json_list(found)},
     }
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..covariance.linalg import captured, column_dots, whitening
-from ..covariance.operators import DenseCovariance
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, require_comparable
 from ..data.views import Views
 from ..machine.arrays import Array
@@ -17,7 +17,7 @@ from .batch import BatchSolver, Ready
 from .canonical import relative
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
-from .problem import Limits, Operator, Products, Report
+from .problem import Limits, Products, Report
 from .shortfall import out_of_budget
 from .solver import Options, Outcome
 
@@ -56,9 +56,9 @@ class ALS:
     tol: float = 1e-4
     norm: Preconditioner | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         start, _ = self._normalised(cov, phi, psi, 0.0)
         # psi from phi: two independent draws would alternate for ever, each with the other's successor, and
@@ -66,19 +66,19 @@ class ALS:
         _, psi, flops = self._regressed(start, cov)
         return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
         return self._normalised(cov, phi, psi, flops)
 
-    def _regressed(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+    def _regressed(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
         if self.factors is None:
             return self._conjugate_gradients(state, cov)
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _normalised(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+    def _normalised(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
         """The state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and what it captures."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
@@ -94,7 +94,7 @@ class ALS:
         state = State(phi, psi, products, (P, rho, Qt.T))
         return state, Report(phi, psi, tcc, flops, converged, products)
 
-    def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+    def _residuals(self, cov: Covariance, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
 
         In the norm of S^-1 where its factors are given, of `norm` or the preconditioner otherwise.
@@ -108,7 +108,7 @@ class ALS:
             squares = column_dots(rx, Zx) + column_dots(ry, Zy)
         return relative(squares, rho, cov)
 
-    def _conjugate_gradients(self, state: State, cov: Operator) -> tuple[Array, Array, float]:
+    def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
 
         Started at phi and psi times what regression would make of them; each column has its own lengths.
@@ -168,8 +168,9 @@ class ALSSolver(BatchSolver):
     def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
         """With exact solves on matrices, with conjugate gradients elsewhere."""
         cov, factors = ready.cov, None
-        if isinstance(cov, DenseCovariance):
-            factors = whitening(cov.Sx, cov.units.ridge_x).W, whitening(cov.Sy, cov.units.ridge_y).W
+        if cov.matrices is not None:
+            (Sx, _, Sy), (ux, uy) = cov.matrices, cov.units.views
+            factors = whitening(Sx, ux.ridge).W, whitening(Sy, uy.ridge).W
         k, tol = ready.problem.n_components, ready.options.tol
         return ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm), ready.limits
 

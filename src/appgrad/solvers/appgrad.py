@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..covariance.linalg import captured, inverse_root
+from ..covariance.operators import ColumnCovariance, Covariance
 from ..covariance.preconditioners import Preconditioner, jacobi, largest, require_comparable
 from ..data.derived import CountedViews
 from ..data.views import Views
@@ -16,7 +17,7 @@ from ..machine.arrays import Array
 from .batch import BatchSolver, Ready
 from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
-from .problem import Limits, Operator, Problem, Products, Report
+from .problem import Limits, Problem, Products, Report
 from .setup import step_sizes
 from .shortfall import out_of_budget
 from .solver import Options, Outcome, Run
@@ -87,11 +88,11 @@ class AppGrad:
     thresholds: Thresholds | None = None
     first: tuple[Array, Array] | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
         if self.first is not None:
             return self.start(cov, *self.first)
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
@@ -108,11 +109,11 @@ class AppGrad:
         state, report = self._measured(cov, a * ux, b * uy, (a * xx, b * xy, a * yx, b * yy))
         return state, report._replace(flops=report.flops + cov.flops(k))
 
-    def start(self, cov: Operator, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
+    def start(self, cov: Covariance, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
         """A state at given variables, such as a fixed point."""
         return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One iteration; where it runs away, the last calm state and a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -136,7 +137,7 @@ class AppGrad:
         return (phi_t, psi_t) if self.thresholds is None else self.thresholds(phi_t, psi_t, eta1, eta2)
 
     def _measured(
-        self, cov: Operator, phi_t: Array, psi_t: Array, products: Products
+        self, cov: Covariance, phi_t: Array, psi_t: Array, products: Products
     ) -> tuple[State, Report]:
         """The state at phi_t and psi_t: normalisers and the correlation they capture."""
         xx, xy, _, yy = products
@@ -240,7 +241,7 @@ def spare_passes(limits: Limits) -> int:
     return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))
 
 
-def _thresholded(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
+def _thresholded(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
     """The paper's step and a threshold, on all columns in every iteration."""
     assert options.sparsity is not None
     M = jacobi(cov)

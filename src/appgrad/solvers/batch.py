@@ -8,27 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.moments import moments, second_moments
-from ..covariance.operators import Covariance, DenseCovariance, units, working_dtype
-from ..covariance.preconditioners import (
-    DIRECTIONS,
-    WARM_UP_ROWS,
-    WEAKEST,
-    Preconditioner,
-    exact,
-    jacobi,
-    kernelised,
-    level,
-    low_rank,
-    warm_up_rows,
-)
-from ..data.arrays import gathered
+from ..covariance.build import operator
+from ..covariance.operators import Covariance
+from ..covariance.preconditioners import Preconditioner, jacobi, warm_up_rows
 from ..data.derived import CountedViews
 from ..data.views import Views
-from ..machine.memory import budget
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
-from .problem import Algorithm, Limits, Operator, Problem, Report, Solution
+from .problem import Algorithm, Limits, Problem, Report, Solution
 from .setup import preconditioner_kind, width_of
 from .shortfall import out_of_budget
 from .solver import Options, Outcome, Run
@@ -48,7 +35,7 @@ class Ready(NamedTuple):
     views: CountedViews
     problem: Problem
     options: Options
-    cov: Operator
+    cov: Covariance
     kind: str | None
     preconditioner: Preconditioner
     norm: Preconditioner
@@ -109,24 +96,22 @@ class BatchSolver:
         matrices = self.uses_matrices(views, options) and not problem.on_gram
         kind = self.kind(views, options, matrices)
         self._require_passes(views, options, 1 if matrices else self.least_passes(views, options, kind))
-        cov = self._covariance(views, problem, matrices)
+        cov = operator(
+            views,
+            center=problem.center,
+            scale=problem.scale,
+            ridge=problem.ridge,
+            matrices=matrices,
+            dtype=np.float64 if self.double else None,
+        )
         self._require_correlations(cov)
         width = width_of(options, k, views, views.n_samples + (not problem.center))
-        M = preconditioner(views, cov, kind, rng)
+        M = cov.preconditioner(kind, rng)
         norm = jacobi(cov) if kind is None else M
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
         finish = partial(finished, cov, k, norm, self.own_norm)
         return Run(algorithm, repeat(cov), width, finish, limits, views)
-
-    def _covariance(self, views: Views, problem: Problem, matrices: bool) -> Operator:
-        if matrices:
-            second = second_moments(views, problem.center)
-            m = second.moments(views.n_features_x)
-            return DenseCovariance(second, units(m, views.dtype, scale=problem.scale, ridge=problem.ridge))
-        m = moments(views, problem.center)
-        u = units(m, views.dtype, scale=problem.scale, ridge=problem.ridge)
-        return Covariance(views, m, u, np.float64 if self.double else working_dtype(m, views.dtype))
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:
         """Raise where the passes allowed do not suffice for a first result."""
@@ -137,7 +122,7 @@ class BatchSolver:
                 f"{int(np.ceil(least))} for its first result: allow more, or use solver='stochastic'"
             )
 
-    def _require_correlations(self, cov: Operator) -> None:
+    def _require_correlations(self, cov: Covariance) -> None:
         """Raise where the ridge leaves correlations whose squares vanish."""
         if 0 < attainable(cov) < TINY:
             raise ValueError(
@@ -148,7 +133,7 @@ class BatchSolver:
 
 
 def finished(
-    cov: Operator, k: int, norm: Preconditioner, own_norm: bool, report: Report, stopped: str | None
+    cov: Covariance, k: int, norm: Preconditioner, own_norm: bool, report: Report, stopped: str | None
 ) -> Solution:
     """The solution at the best state of a run."""
     A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
@@ -172,39 +157,10 @@ def finished(
     return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None)
 
 
-def preconditioner(views: Views, cov: Operator, kind: str | None, rng: np.random.Generator) -> Preconditioner:
-    """The preconditioner of this kind; "exact" is for matrices."""
-    if kind is None:
-        return Preconditioner()
-    if cov.units.kernel is not None:
-        flat = level(cov)
-        # A row of both Gram matrices, in a quarter of the budget with what is made of it.
-        rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * views.n_samples)))
-        if kind == "jacobi":
-            return flat
-        return kernelised(low_rank(_sample(views, cov, rng, rows), flat, rng, least=WEAKEST), cov)
-    if kind == "exact" and isinstance(cov, DenseCovariance):
-        return exact(cov)
-    if kind == "jacobi":
-        return jacobi(cov)
-    sample = cov if isinstance(cov, DenseCovariance) else _sample(views, cov, rng, warm_up_rows(views))
-    return low_rank(sample, jacobi(cov), rng)
-
-
-def _sample(views: Views, cov: Operator, rng: np.random.Generator, size: int) -> Operator:
-    """The covariance of so many random rows, in memory, with the means of all."""
-    rows = np.sort(rng.permutation(views.n_samples)[:size])
-    u = cov.units
-    if u.kernel is not None:
-        # r K is not known from some rows of K.
-        u = u._replace(kernel=None, ridge_x=np.zeros_like(u.ridge_x), ridge_y=np.zeros_like(u.ridge_y))
-    return Covariance(gathered(views.take(rows)), cov.moments, u, dtype=cov.dtype)
-
-
-def _hides_variances(cov: Operator) -> bool:
+def _hides_variances(cov: Covariance) -> bool:
     """True if the ridge is so large that variances are lost when it is taken off products."""
-    m, u = cov.moments, cov.units
-    sides = (m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)
+    eps = np.finfo(cov.dtype).eps
     return any(
-        bool(np.any(ridge * np.finfo(cov.dtype).eps > 1e-8 * var * scale**2)) for var, scale, ridge in sides
+        bool(np.any(u.ridge * eps > 1e-8 * m.var * u.scale**2))
+        for m, u in zip(cov.moments.views, cov.units.views, strict=True)
     )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.linalg import column_dots, leading_svd, whitening
-from ..covariance.operators import DenseCovariance
+from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, jacobi
 from ..machine.arrays import Array
-from .problem import Operator, Products, Solution
-
-# A bound on the error of a correlation that is above this says nothing.
-MEANINGFUL = 0.1
+from .problem import Products, Solution
 
 
 def canonical(
-    cov: Operator,
+    cov: Covariance,
     A: Array,
     B: Array,
     k: int | None = None,
@@ -43,7 +40,7 @@ def canonical(
 
 
 def solution(
-    cov: Operator,
+    cov: Covariance,
     rho: Array,
     A: Array,
     B: Array,
@@ -61,33 +58,33 @@ def solution(
     those with the ridge alone.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
-    u = cov.units
+    (mx, my), (ux, uy) = cov.moments.views, cov.units.views
     ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
     rx, ry = xy - (xx + ridge_x) * rho, yx - (yy + ridge_y) * rho
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
     squares = column_dots(rx, zx) + column_dots(ry, zy)
     if error_bounds is None:
-        error_bounds = _error_bounds(cov, rho, rx, ry)
+        error_bounds = cov.error_bounds(rho, rx, ry)
     var_u, var_v = column_dots(A, xx), column_dots(B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
     fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
-    x_weights = A * u.scale_x[:, None]
+    x_weights = A * ux.scale[:, None]
     sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])
     fx, fy = fx * sign, fy * sign
     return Solution(
         correlations=np.clip(rho, 0.0, 1.0),
         training_correlations=np.clip(column_dots(A, xy) * fx * fy, 0.0, 1.0),
         x_weights=x_weights * fx,
-        y_weights=B * u.scale_y[:, None] * fy,
-        x_loadings=_unscaled(xx, u.scale_x) * fx,
-        y_loadings=_unscaled(yy, u.scale_y) * fy,
+        y_weights=B * uy.scale[:, None] * fy,
+        x_loadings=_unscaled(xx, ux.scale) * fx,
+        y_loadings=_unscaled(yy, uy.scale) * fy,
         # With a ridge the scores are correlated a little: regress on all of them together.
-        y_slopes=np.linalg.solve((A.T @ xx) * np.outer(fx, fx), (_unscaled(yx, u.scale_y) * fx).T).T,
-        mean_x=u.mean_x,
-        mean_y=u.mean_y,
-        std_x=np.sqrt(cov.moments.var_x),
-        std_y=np.sqrt(cov.moments.var_y),
+        y_slopes=np.linalg.solve((A.T @ xx) * np.outer(fx, fx), (_unscaled(yx, uy.scale) * fx).T).T,
+        mean_x=ux.mean,
+        mean_y=uy.mean,
+        std_x=np.sqrt(mx.var),
+        std_y=np.sqrt(my.var),
         residuals=relative(squares, rho, cov),
         error_bounds=error_bounds,
         condition=condition,
@@ -105,16 +102,15 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
         )
 
 
-def directions(cov: Operator, A: Array, B: Array, plain: Products) -> tuple[int, int]:
+def directions(cov: Covariance, A: Array, B: Array, plain: Products) -> tuple[int, int]:
     """How many independent scores the columns of A and B have: variances above the rounding of their sums.
 
     `plain` are their products without the ridge, which would hide what the data lack.
     """
     found = []
-    m, u = cov.moments, cov.units
-    variances = m.var_x * u.scale_x**2, m.var_y * u.scale_y**2
-    for C, SC, var in zip((A, B), (plain[0], plain[3]), variances, strict=True):
-        size = np.sqrt(column_dots(C, C, var))
+    sides = zip((A, B), (plain[0], plain[3]), cov.moments.views, cov.units.views, strict=True)
+    for C, SC, m, u in sides:
+        size = np.sqrt(column_dots(C, C, m.var * u.scale**2))
         inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
         G = (C.T @ SC) * inverse * inverse[:, None]
         values = np.linalg.eigvalsh((G + G.T) / 2)
@@ -132,7 +128,7 @@ def require_directions(k: int, x: int, y: int) -> None:
         )
 
 
-def relative(squares: Array, rho: Array, cov: Operator) -> Array:
+def relative(squares: Array, rho: Array, cov: Covariance) -> Array:
     """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
 
     Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
@@ -143,41 +139,14 @@ def relative(squares: Array, rho: Array, cov: Operator) -> Array:
     )
 
 
-def attainable(cov: Operator) -> float:
+def attainable(cov: Covariance) -> float:
     """What the ridge leaves of a perfect correlation, about."""
-    m, u = cov.moments, cov.units
     most = 1.0
-    for var, scale, ridge in ((m.var_x, u.scale_x, u.ridge_x), (m.var_y, u.scale_y, u.ridge_y)):
-        var = var * scale * scale
-        left = var / np.where(var > 0, var + ridge, 1.0)
+    for m, u in zip(cov.moments.views, cov.units.views, strict=True):
+        var = m.var * u.scale * u.scale
+        left = var / np.where(var > 0, var + u.ridge, 1.0)
         most *= float(np.sqrt(left.max(initial=0.0)))
     return most
-
-
-def _error_bounds(cov: Operator, rho: Array, rx: Array, ry: Array) -> Array:
-    """How far each value is from a canonical correlation at most, NaN where that is not known.
-
-    The residual in the norm of S^-1 bounds the distance to an eigenvalue of the symmetric pencil (Parlett
-    1998, theorem 15.9.1), which are the correlations, their negatives and, where one view is wider, zero:
-    below rho, it is a bound to a correlation. Where S is not at hand, it is the ridge at least, which says
-    something only where the bound is below 0.1.
-    """
-    squares = np.zeros(rx.shape[1])
-    if cov.units.kernel is not None:
-        # Gram matrices are singular, and so is r K.
-        return np.full(rx.shape[1], np.nan)
-    u, most = cov.units, np.inf
-    if isinstance(cov, DenseCovariance):
-        for S, ridge, r in ((cov.Sx, u.ridge_x, rx), (cov.Sy, u.ridge_y, ry)):
-            squares += np.sum((whitening(S, ridge).W.T @ r) ** 2, axis=0)
-    else:
-        most = MEANINGFUL
-        for ridge, scale, r in ((u.ridge_x, u.scale_x, rx), (u.ridge_y, u.scale_y, ry)):
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                # A column that is absent has no residual; one without a ridge leaves the bound unknown.
-                squares += np.einsum("i,ij,ij->j", np.where(scale > 0, 1 / ridge, 0.0), r, r)
-    bounds = np.sqrt(squares / 2)
-    return np.where((bounds < most) & ((bounds < rho) | (len(rx) == len(ry))), bounds, np.nan)
 
 
 def _unscaled(M: Array, scale: Array) -> Array:

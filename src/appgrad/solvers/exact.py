@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..covariance.build import on_rows
 from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
-from ..covariance.moments import DENSE_ABOVE, SecondMoments, moments, second_moments
-from ..covariance.operators import Covariance, DenseCovariance, units
+from ..covariance.matrices import MatrixCovariance
+from ..covariance.moments import DENSE_ABOVE, SecondMoments, second_moments
+from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.memory import budget
@@ -27,18 +30,21 @@ def exact(views: Views, problem: Problem) -> Solution:
     if max(views.n_features_x, views.n_features_y) > views.n_samples:
         return by_rows(views, problem)
     second = second_moments(views, problem.center)
-    return by_covariances(second, views.n_features_x, views.dtype, problem)
+    return by_covariances(second, views.widths, views.dtype, problem)
 
 
-def by_covariances(second: SecondMoments, p1: int, dtype: np.dtype[Any], problem: Problem) -> Solution:
-    """The same from second moments, of data whose first view has p1 columns and which had this precision."""
-    k, _, scale, ridge = problem
-    cov = DenseCovariance(second, units(second.moments(p1), dtype, scale=scale, ridge=ridge))
+def by_covariances(
+    second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
+) -> Solution:
+    """The same from second moments, of data whose views have these widths and which had this precision."""
+    k = problem.n_components
+    u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
+    cov = MatrixCovariance(second, u)
     precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
-    wx = whitening(cov.Sx, cov.units.ridge_x, precision)
-    wy = whitening(cov.Sy, cov.units.ridge_y, precision)
+    (Sx, Sxy, Sy), (ux, uy) = cov.matrices, u.views
+    wx, wy = whitening(Sx, ux.ridge, precision), whitening(Sy, uy.ridge, precision)
     require_rank(k, wx.rank, wy.rank)
-    P, rho, Q, residual = leading_svd(wx.W.T @ cov.Sxy @ wy.W, k)
+    P, rho, Q, residual = leading_svd(wx.W.T @ Sxy @ wy.W, k)
     condition = max(wx.condition, wy.condition)
     ranks = wx.rank, wy.rank
     return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, condition=condition, ranks=ranks)
@@ -49,18 +55,17 @@ def by_rows(views: Views, problem: Problem) -> Solution:
 
     The canonical vectors are combinations of rows, phi = X'U diag(1 / s) a, with a from the CCA of U.
     """
-    k, center, scale, ridge = problem
-    m = moments(views, center)
-    cov = Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), dtype=np.float64)
-    u = cov.units
+    k, center = problem.n_components, problem.center
+    cov = on_rows(views, center=center, scale=problem.scale, ridge=problem.ridge, dtype=np.float64)
     # Squared units enter K: with a floor of 1e-10 a small ridge keeps six digits beside a large column.
-    tx, cx = isotropic(m.var_x * u.scale_x * u.scale_x, u.ridge_x, floor=1e-10)
-    ty, cy = isotropic(m.var_y * u.scale_y * u.scale_y, u.ridge_y, floor=1e-10)
+    (mx, my), (ux, uy) = cov.moments.views, cov.units.views
+    tx, cx = isotropic(mx.var * ux.scale * ux.scale, ux.ridge, floor=1e-10)
+    ty, cy = isotropic(my.var * uy.scale * uy.scale, uy.ridge, floor=1e-10)
     precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
     Kx, Ky = cov.row_grams(tx, ty)
     (fx, condition_x), (fy, condition_y) = (_factor(K, c, center, precision) for K, c in ((Kx, cx), (Ky, cy)))
     require_rank(k, len(fx.s), len(fy.s))
-    a, b, rho, residual = factor_cca(fx, fy, m.n, k)
+    a, b, rho, residual = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
     condition = max(condition_x, condition_y)

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..covariance.gram import GramCovariance
 from ..covariance.linalg import Factor, condition_of, factor_cca
 from ..covariance.moments import moments
-from ..covariance.operators import Covariance, kernel_ridges, units
+from ..covariance.units import kernel_ridges, units
 from ..data.arrays import ArrayViews
 from ..data.kernels import stored
 from ..data.views import Views
@@ -27,7 +28,7 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, views.n_samples, k)
     m = moments(kept, center=False)
-    cov = Covariance(kept, m, units(m, kept.dtype, ridge=problem.ridge))
+    cov = GramCovariance(kept, m, units(m, kept.dtype, ridge=problem.ridge), (fx.c, fy.c))
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
     condition = max(condition_x, condition_y)
     # Dimensions that the ridge leaves.
@@ -60,7 +61,7 @@ class Coordinates(NamedTuple):
 def coordinates(views: Views, problem: Problem) -> Coordinates:
     """Gram matrices K = U diag(s^2) U' as data U diag(s): for solvers that work on some rows at a time."""
     (fx, _), (fy, _) = _factors(stored(views), problem)
-    rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, labels=views.labels, threads=views.threads)
+    rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, view_names=views.view_names, threads=views.threads)
     back = fx.U / fx.s, fy.U / fy.s
     return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back)
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..covariance.operators import Covariance, DenseCovariance, Ridge, kernel_ridges
+from ..covariance.units import Ridge, kernel_ridges
 from ..machine.arrays import Array
 
-Operator = Covariance | DenseCovariance
 Products = tuple[Array, Array, Array, Array]
 
 

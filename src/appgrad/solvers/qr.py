@@ -6,7 +6,8 @@ import numpy as np
 
 from ..covariance.linalg import Factor, factor_cca, isotropic
 from ..covariance.moments import Moments, triangle
-from ..covariance.operators import Covariance, units
+from ..covariance.rows import RowCovariance
+from ..covariance.units import ViewUnits, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
@@ -21,26 +22,24 @@ def qr(views: Views, problem: Problem) -> Solution:
 
     The condition number is never squared. Rows are read once for the factor and once for residuals.
     """
-    k, center, scale, ridge = problem
-    p = views.n_features_x
-    n, mean, R = triangle(views, center)
+    k, p = problem.n_components, views.n_features_x
+    n, mean, R = triangle(views, problem.center)
     var = _mean_squares(R, n)
-    m = Moments(n, mean[:p], mean[p:], var[:p], var[p:])
-    u = units(m, views.dtype, scale=scale, ridge=ridge)
+    m = Moments.of_columns(n, mean, var, views.widths)
+    u = units(m, views.dtype, scale=problem.scale, ridge=problem.ridge)
     eps = float(np.finfo(views.dtype).eps)
     noise = EPS * np.sqrt(n) * np.abs(mean)
-    fx, vx, tx = _factor(R[:, :p], m.var_x, u.scale_x, u.ridge_x, noise[:p], eps)
-    fy, vy, ty = _factor(R[:, p:], m.var_y, u.scale_y, u.ridge_y, noise[p:], eps)
+    (mx, my), (ux, uy) = m.views, u.views
+    fx, vx, tx = _factor(R[:, :p], mx.var, ux, noise[:p], eps)
+    fy, vy, ty = _factor(R[:, p:], my.var, uy, noise[p:], eps)
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, n, k)
-    cov = Covariance(views, m, u, dtype=np.float64)
+    cov = RowCovariance(views, m, u, dtype=np.float64)
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
     return solution(cov, rho, A, B, error_bounds=residual, ranks=(len(fx.s), len(fy.s)))
 
 
-def _factor(
-    R: Array, var: Array, scale: Array, ridge: Array, noise: Array, eps: float
-) -> tuple[Factor, Array, Array]:
+def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:
     """U, s and V of one view's columns of R, in units in which the ridge is isotropic.
 
     `noise` is the norm of the rounding errors of each column's values: a direction is real only if it
@@ -48,7 +47,8 @@ def _factor(
     `eps`. Values far from zero, given in two units, agree no better. A column is not judged by the
     length of others: with a ridge they may be in any units.
     """
-    t, c = isotropic(var * scale * scale, ridge, floor=1e-20)
+    scale = units.scale
+    t, c = isotropic(var * scale * scale, units.ridge, floor=1e-20)
     R = R * (scale * t)
     U, s, Vt = np.linalg.svd(R, full_matrices=False)
     rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)

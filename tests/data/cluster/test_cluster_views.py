@@ -160,7 +160,7 @@ def test_rows_count_once_when_a_pass_is_begun_anew(problem):
     views.regroup(3)
     seen = []
     counted = CountedViews(views, seen.append)
-    total = counted.sum(lambda block: (block.x.sum(axis=0),))[0]
+    total = counted.sum(lambda block: (block.views[0].sum(axis=0),))[0]
     np.testing.assert_allclose(total, problem[0].sum(axis=0))
     assert counted.rows == 600
 

@@ -101,8 +101,8 @@ def test_a_block_that_cannot_be_read(tmp_path):
     views = StoredViews(StoredRows((100, 2), np.float64, read), np.zeros((100, 1)))
     views.block_rows = 10
     with pytest.raises(OSError, match="the disk is gone"):
-        views.sum(lambda block: (block.x.sum(axis=0),))
-    assert sum(block.x.shape[0] for block in views.take(np.arange(50)).blocks()) == 50
+        views.sum(lambda block: (block.views[0].sum(axis=0),))
+    assert sum(block.views[0].shape[0] for block in views.take(np.arange(50)).blocks()) == 50
     assert not [t for t in threading.enumerate() if "reader" in t.name and t.is_alive() and stuck(t)]
 
 
@@ -148,7 +148,7 @@ def test_a_suspended_reader_that_is_dropped_elsewhere():
         next(blocks)
         box.append(blocks)
         del blocks
-        assert views.sum(lambda block: (block.x.sum(axis=0),))[0].shape == (2,)
+        assert views.sum(lambda block: (block.views[0].sum(axis=0),))[0].shape == (2,)
 
 
 def test_one_column_larger_than_a_block(tmp_path):
@@ -157,7 +157,7 @@ def test_one_column_larger_than_a_block(tmp_path):
     with config_context(working_memory=0.01):
         views = open_views(tmp_path / "x.npy", tmp_path / "x.npy")
         assert views.block_rows < 5000
-        np.testing.assert_allclose(views.sum(lambda b: (b.x.sum(axis=0),))[0], x.sum())
+        np.testing.assert_allclose(views.sum(lambda b: (b.views[0].sum(axis=0),))[0], x.sum())
 
 
 def test_a_mapped_file_given_as_an_array_is_stored(tmp_path, rng):
@@ -202,7 +202,7 @@ def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path, monkeypatch)
         views = open_views(tmp_path / f"x{kind}", f"{tmp_path / f'x{kind}'}::columns=1-3")
         means = []
         for batch in itertools.islice(views.batches(200, rng), 30):
-            labels = np.concatenate([dense(block.x)[:, 0] for block in batch.blocks()])
+            labels = np.concatenate([dense(block.views[0])[:, 0] for block in batch.blocks()])
             means.append(labels.mean())
             assert labels.std() > 0.2
     assert np.std(means) < 0.1

@@ -9,7 +9,8 @@ import naive
 from appgrad import CCA
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
@@ -37,7 +38,8 @@ def test_stochastic_is_algorithm_5(k, normaliser, data):
         return minibatches(views, 40, normaliser, 50, np.random.default_rng(1), ridge=(0.0, 0.0))
 
     def centred(cov):
-        return cov.views.x - cov.moments.mean_x, cov.views.y - cov.moments.mean_y
+        mx, my = cov.moments.views
+        return cov.views.x - mx.mean, cov.views.y - my.mean
 
     # Running means would make both sides recompute each other's: all rows are at hand at once here.
     expected = [(centred(b.cov), centred(b.normaliser)) for b in batches()]
@@ -240,7 +242,7 @@ def test_an_unusual_minibatch_is_left_out(at):
             assert (after.multiple, after.caution) == (before.multiple, 0.5)
         elif at is not None and i == at + 4:
             assert state.trials[0].caution == pytest.approx(0.5**0.5)
-    cov = Covariance(views := ArrayViews(p.X, p.y), m := moments(views), units(m, views.dtype))
+    cov = RowCovariance(views := ArrayViews(p.X, p.y), m := moments(views), units(m, views.dtype))
     found = captured(*cov.grams(report.A, report.B), 3)[2]
     # 2.14 without such a minibatch.
     assert found > 2.0
@@ -289,7 +291,7 @@ def test_a_step_recovers_from_unusual_minibatches():
             odd = every is not None and i % every == every - 1 and batch.share > 0.3
             state, report = solver.step(state, batch._replace(cov=other.cov) if odd else batch)
             events += report.event is not None and "left out" in report.event
-        cov = Covariance(views := ArrayViews(X, Y), m := moments(views), units(m, views.dtype))
+        cov = RowCovariance(views := ArrayViews(X, Y), m := moments(views), units(m, views.dtype))
         found[every] = captured(*cov.grams(report.A, report.B), 3)[2], events, state.trials[0].caution
     assert found[None][1:] == (0, 1.0)
     assert found[10][1] >= 10

@@ -5,7 +5,8 @@ import pytest
 
 import naive
 from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
+from appgrad.covariance.rows import RowCovariance
+from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.solvers.problem import Report
 from appgrad.solvers.stochastic.pairs import held_out, leading, noise_share
@@ -114,7 +115,7 @@ def covariances_of(x, y, halves=2):
     found = []
     for part in range(halves):
         views = ArrayViews(x[part::halves].copy(), y[part::halves].copy())
-        found.append(Covariance(views, m := moments(views), units(m, views.dtype)))
+        found.append(RowCovariance(views, m := moments(views), units(m, views.dtype)))
     return tuple(found)
 
 

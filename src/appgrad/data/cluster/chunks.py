@@ -91,7 +91,7 @@ def measured(chunks: Sequence[Chunk]) -> list[Measured]:
     return found
 
 
-class Side(NamedTuple):
+class ViewChunks(NamedTuple):
     """The chunks of one view that hold the rows of a group, and where each of them begins."""
 
     chunks: tuple[Chunk, ...]
@@ -104,17 +104,17 @@ class Group:
     The chunks of the two views need not end at the same rows.
     """
 
-    def __init__(self, start: int, stop: int, x: Side, y: Side, keep: bool) -> None:
+    def __init__(self, start: int, stop: int, x: ViewChunks, y: ViewChunks, keep: bool) -> None:
         self.start, self.stop = start, stop
         cuts = {start, stop, *(at for side in (x, y) for at in side.starts if start < at < stop)}
         self.ranges = list(pairwise(sorted(cuts)))
-        self.sides: tuple[Side, Side] | tuple[()] = () if keep else (x, y)
+        self.sides: tuple[ViewChunks, ViewChunks] | tuple[()] = () if keep else (x, y)
         self.kept = list(coalesced(map(Reader(x, y), self.ranges))) if keep else None
 
     def __sizeof__(self) -> int:
         """Bytes of what is kept, for those who watch over memory."""
         blocks = self.kept or []
-        return 1000 + sum(_bytes(m) for block in blocks for m in block[1:])
+        return 1000 + sum(_bytes(m) for block in blocks for m in block.views)
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Blocks to be cut from the rows, each read while those before it are worked on."""
@@ -132,11 +132,11 @@ class Group:
         found: list[Block] = []
         # One after the other: what is not asked for is not kept.
         for block in self.kept if self.kept is not None else self._holding(rows):
-            stop = block.offset + block.x.shape[0]
+            stop = block.offset + block.n_rows
             here = rows[np.searchsorted(rows, block.offset) : np.searchsorted(rows, stop)] - block.offset
             if len(here):
-                found.append(Block(0, block.x[here], block.y[here]))
-        return Block(int(rows[0]), stacked([b.x for b in found]), stacked([b.y for b in found]))
+                found.append(Block(0, tuple(m[here] for m in block.views)))
+        return _together(found)._replace(offset=int(rows[0]))
 
     def _holding(self, rows: Array) -> Iterator[Block]:
         read = Reader(*self.sides)
@@ -151,7 +151,7 @@ class Reader:
     The last chunk of each view stays until another one is needed.
     """
 
-    def __init__(self, x: Side, y: Side) -> None:
+    def __init__(self, x: ViewChunks, y: ViewChunks) -> None:
         self.sides = x, y
         self.last: list[tuple[int, Matrix] | None] = [None, None]
 
@@ -172,7 +172,7 @@ class Reader:
                 held = self._hold(view, i, side.chunks[i].matrix())
             m, offset = held[1], side.starts[i]
             found.append(m if m.shape[0] == stop - start else m[start - offset : stop - offset])
-        return Block(start, *found)
+        return Block(start, tuple(found))
 
     def _hold(self, view: int, i: int, m: Matrix) -> tuple[int, Matrix]:
         chunk = self.sides[view].chunks[i]
@@ -205,7 +205,7 @@ class Rows:
     def _chosen(self, part: Part, lo: int, hi: int) -> Block:
         block = part.block()
         index = self.rows[lo:hi] - block.offset
-        return Block(self.first + lo, block.x[index], block.y[index])
+        return Block(self.first + lo, tuple(m[index] for m in block.views))
 
 
 def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -214,10 +214,10 @@ def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
     size = entries = 0
     for block in blocks:
         waiting.append(block)
-        size += sum(_bytes(m) for m in block[1:])
-        entries += sum(int(m.nnz) for m in block[1:] if sp.issparse(m))
-        least = max(COALESCED * (block.x.shape[1] + block.y.shape[1]), SPARSE_BLOCK)
-        sparse = sp.issparse(block.x) and sp.issparse(block.y)
+        size += sum(_bytes(m) for m in block.views)
+        entries += sum(int(m.nnz) for m in block.views if sp.issparse(m))
+        least = max(COALESCED * sum(m.shape[1] for m in block.views), SPARSE_BLOCK)
+        sparse = all(map(sp.issparse, block.views))
         # Dense ones are large enough sooner: what is added up is no larger than a few of their rows.
         if entries >= least and size >= BLOCK_BYTES if sparse else size >= BLOCK_BYTES // 4:
             yield _together(waiting)
@@ -227,15 +227,16 @@ def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _together(blocks: list[Block]) -> Block:
-    return Block(blocks[0].offset, *(stacked([block[view] for block in blocks]) for view in (1, 2)))
+    return Block(blocks[0].offset, tuple(map(stacked, zip(*(block.views for block in blocks), strict=True))))
 
 
 def _cut(block: Block, dtype: Any) -> Iterator[Part]:
     """Parts of rows in memory."""
-    views = ArrayViews(block.x, block.y, threads=1)
-    if sp.issparse(block.x) and sp.issparse(block.y):
+    x, y = block.views
+    views = ArrayViews(x, y, threads=1)
+    if views.sparse:
         # Coalesced already: as few as leave several threads something to do.
-        count = max(1, sum(_bytes(m) for m in block[1:]) // BLOCK_BYTES)
+        count = max(1, sum(_bytes(m) for m in block.views) // BLOCK_BYTES)
         views.block_rows = -(-views.n_samples // count)
     for part in views.parts(dtype):
         yield Part(part.rows, partial(_moved, part, block.offset))

@@ -18,7 +18,7 @@ from ...machine.arrays import Array
 from ...machine.threads import blas_threads, one_blas_thread
 from ..arrays import ArrayViews, gathered
 from ..views import BLOCK_BYTES, BaseViews, Block, Sweep
-from .chunks import Group, Rows, Side
+from .chunks import Group, Rows, ViewChunks
 from .workers import KEPT_SHARE, Cluster, LostError, Source, advice, looked_at, require_memory
 
 logger = logging.getLogger("appgrad")
@@ -54,7 +54,8 @@ class ClusterViews(BaseViews):
         self._holders: list[Any] = []
         self._sent: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
         self._shelf: OrderedDict[int, Any] = OrderedDict()
-        self.labels, self.names, self.threads = (x.label, y.label), (x.names, y.names), blas_threads()
+        self.view_names, self.names = (x.label, y.label), (x.names, y.names)
+        self.threads = blas_threads()
         for source in (x, y):
             # Before any chunk is read: that may be more than a worker survives.
             require_memory(cluster, source, self._row_bytes)
@@ -64,7 +65,7 @@ class ClusterViews(BaseViews):
             np.array([0, *accumulate(chunk.rows or 0 for chunk in source.chunks)]) for source in self.sources
         ]
         self.n_samples = self.n_rows = self._paired(min_rows)
-        self.n_features_x, self.n_features_y = fact_x.columns, fact_y.columns
+        self.widths = fact_x.columns, fact_y.columns
         single = all(fact.dtype.kind == "f" and fact.dtype.itemsize <= 4 for fact in (fact_x, fact_y))
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._entries = fact_x.entries / fact_x.rows + fact_y.entries / fact_y.rows
@@ -148,7 +149,7 @@ class ClusterViews(BaseViews):
         if np.any(np.diff(rows) <= 0):
             unique, place = np.unique(rows, return_inverse=True)
             here = gathered(self.take(unique))
-            return ArrayViews(here.x[place], here.y[place], names=self.names, labels=self.labels)
+            return ArrayViews(here.x[place], here.y[place], names=self.names, view_names=self.view_names)
         found = copy.copy(self)
         found.rows = rows if self.rows is None else self.rows[rows]
         found.n_samples, found._sent = len(rows), OrderedDict()
@@ -242,7 +243,7 @@ class ClusterViews(BaseViews):
         for source, starts in zip(self.sources, self.starts, strict=True):
             first = int(np.searchsorted(starts, start, side="right")) - 1
             last = int(np.searchsorted(starts, stop, side="left"))
-            sides.append(Side(source.chunks[first:last], tuple(map(int, starts[first:last]))))
+            sides.append(ViewChunks(source.chunks[first:last], tuple(map(int, starts[first:last]))))
             needs |= source.needed(sides[-1].chunks)
         return self.cluster.submit(_loaded, start, stop, *sides, keep, needs, pin=pin)
 
@@ -302,15 +303,15 @@ class ClusterViews(BaseViews):
         x, y = (source.n_samples for source in self.sources)
         if x != y:
             raise ValueError(
-                f"{self.labels[1]} has {y} rows, {self.labels[0]} has {x}: rows must be paired; drop or "
-                "align the unmatched ones"
+                f"{self.view_names[1]} has {y} rows, {self.view_names[0]} has {x}: rows must be paired; "
+                "drop or align the unmatched ones"
             )
         if x < min_rows:
-            raise ValueError(f"{self.labels[0]} has {x} rows: at least {min_rows} are needed")
+            raise ValueError(f"{self.view_names[0]} has {x} rows: at least {min_rows} are needed")
         return x
 
 
-def _loaded(start: int, stop: int, x: Side, y: Side, keep: bool, values: dict[Any, Any]) -> Group:
+def _loaded(start: int, stop: int, x: ViewChunks, y: ViewChunks, keep: bool, values: dict[Any, Any]) -> Group:
     x, y = (side._replace(chunks=tuple(chunk.filled(values) for chunk in side.chunks)) for side in (x, y))
     return Group(start, stop, x, y, keep)
 
@@ -333,4 +334,4 @@ def _combined(work: Work, a: Any, b: Any) -> Any:
 
 def _taken(group: Group, rows: Array, dtype: Any) -> Block:
     block = group.take(rows)
-    return Block(block.offset, *(m.astype(dtype, copy=False) for m in block[1:]))
+    return Block(block.offset, tuple(m.astype(dtype, copy=False) for m in block.views))

@@ -90,7 +90,7 @@ def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
 def _read(make: Callable[[], Block]) -> Block:
     """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
     block = make()
-    for z in block[1:]:
+    for z in block.views:
         for part in (z.data, z.indices) if sp.issparse(z) else (z,):
             if _is_mapped(part):
                 part[

@@ -46,7 +46,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
         tables[0].matrix,
         tables[1].matrix,
         names=(tables[0].names, tables[1].names),
-        labels=(tables[0].label, tables[1].label),
+        view_names=(tables[0].label, tables[1].label),
         stamps=tables[0].stamps | tables[1].stamps,
     )
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.linalg import whitening
+from ...covariance.operators import Covariance
 from ...machine.arrays import Array
 from ...machine.threads import over_rows
-from ..problem import Operator, Products
+from ..problem import Products
 
 # Columns count as dependent where they differ by less than this power of the precision of their products: to
 # tell more of them apart would amplify rounding errors that are carried on (docs/decisions/0005).
@@ -81,7 +82,7 @@ class Mixed(NamedTuple):
     squares: Array
 
 
-def measured(cov: Operator, A: Array, B: Array) -> Vectors:
+def measured(cov: Covariance, A: Array, B: Array) -> Vectors:
     """Columns with their products, in their own precision if it is the lower one."""
     if not A.shape[1]:
         return no_vectors(len(A), len(B), A.dtype)
@@ -94,7 +95,7 @@ def no_vectors(p1: int, p2: int, dtype: Any) -> Vectors:
     return Vectors(x, y, (x, x, y, y))
 
 
-def grams_of(cov: Operator, *vectors: Vectors) -> Grams:
+def grams_of(cov: Covariance, *vectors: Vectors) -> Grams:
     """The Gram matrices of columns of which none are known."""
     dx, dy = cov.diagonal()
     columns = [v.A for v in vectors], [v.B for v in vectors]
@@ -105,7 +106,7 @@ def grams_of(cov: Operator, *vectors: Vectors) -> Grams:
     return Grams(Gx, Gxy, Gy, max(_cancelled(x[0][2], Gx), _cancelled(y[0][2], Gy)))
 
 
-def bordered(cov: Operator, known: tuple[Vectors, Vectors], grams: Grams, new: Vectors) -> Grams:
+def bordered(cov: Covariance, known: tuple[Vectors, Vectors], grams: Grams, new: Vectors) -> Grams:
     """The Gram matrices of known and new columns together: those known, and a border."""
     x, y = zip(*(part.sides() for part in (*known, new)), strict=True)
     dx, dy = cov.diagonal()

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.linalg import column_dots
+from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, require_comparable
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
 from ..costs import small_flops
-from ..problem import Operator, Report
+from ..problem import Report
 from .algebra import (
     Grams,
     Vectors,
@@ -89,9 +90,9 @@ class LOBPCG:
     single: bool = False
     norm: Preconditioner | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
-        p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+        p1, p2 = cov.units.widths
         dtype = np.dtype(np.float32 if self.single else np.float64)
         A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -102,7 +103,7 @@ class LOBPCG:
         state = self._ritz(cov, (start, none, none), grams, k)
         return self._reported(state, cov.flops(k))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
         """One pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
@@ -114,7 +115,7 @@ class LOBPCG:
         flops = cov.flops(zx.shape[1]) + small_flops(len(zx) + len(zy), 3 * state.width)
         return self._reported(self._compared(after, state), flops + self.preconditioner.flops(state.width))
 
-    def _ritz(self, cov: Operator, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
+    def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
         A, B = parts[0].A, parts[0].B
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
@@ -164,7 +165,7 @@ class LOBPCG:
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
         return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
 
-    def _refreshed(self, state: State, cov: Operator, dtype: Any) -> tuple[State, Report]:
+    def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> tuple[State, Report]:
         """The same pairs and moves with products computed anew, one after the other: half the memory."""
         pairs, moves = (
             measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...covariance.operators import working_dtype
+from ...covariance.operators import Covariance
+from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
-from ..problem import Limits, Operator
+from ..problem import Limits
 from ..shortfall import is_dependent, out_of_budget
 from ..solver import Options, Outcome
 from .algebra import Grams, Vectors
@@ -95,7 +96,7 @@ class LOBPCGSolver(BatchSolver):
         return found + out_of_budget(outcome, by_residual=True)
 
 
-def suffices_single(views: Views, cov: Operator) -> bool:
+def suffices_single(views: Views, cov: Covariance) -> bool:
     """True if the first iterations may run in single precision: float32 halves the work on sparse rows.
 
     Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
@@ -104,8 +105,7 @@ def suffices_single(views: Views, cov: Operator) -> bool:
     useful = not is_full(views) or views.dtype == np.float32
     if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:
         return False
-    m = cov.moments
-    means, variances = (np.concatenate(pair) for pair in ((m.mean_x, m.mean_y), (m.var_x, m.var_y)))
+    means, variances = (np.concatenate(parts) for parts in zip(*cov.moments.views, strict=True))
     return bool(np.all(np.abs(means) <= np.sqrt(1e3 * variances), where=variances > 0) and np.any(variances))
 
 

@@ -7,16 +7,16 @@ from itertools import repeat
 
 import numpy as np
 
+from ...covariance.build import on_matrices, on_rows
 from ...covariance.linalg import column_dots, inverse_root
-from ...covariance.moments import moments, second_moments
-from ...covariance.operators import Covariance, DenseCovariance, units
+from ...covariance.operators import ColumnCovariance, Covariance
 from ...covariance.preconditioners import jacobi, largest
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..canonical import canonical, directions, solution
-from ..problem import Algorithm, Operator, Problem, Products, Report, Solution
+from ..problem import Algorithm, Problem, Products, Report, Solution
 from ..solver import Options, Run
 from .columns import Columns
 from .regressions import NothingLeftError, require_left
@@ -28,7 +28,10 @@ ITERATIONS = 1000
 
 
 def sparse_run(
-    views: CountedViews, problem: Problem, options: Options, build: Callable[[Operator, int], Algorithm]
+    views: CountedViews,
+    problem: Problem,
+    options: Options,
+    build: Callable[[ColumnCovariance, int], Algorithm],
 ) -> Run:
     """A run of an algorithm with thresholds on all rows; `build` makes it of covariances and components."""
     cov, k, sparsity = sparse_covariance(views, problem), problem.n_components, options.sparsity
@@ -62,31 +65,28 @@ def refused_by_steps(options: Options) -> str | None:
     return None
 
 
-def sparse_covariance(views: Views, problem: Problem) -> Operator:
+def sparse_covariance(views: Views, problem: Problem) -> ColumnCovariance:
     """Covariances to work on: matrices where these are small and there are more rows than columns."""
-    _, center, scale, ridge = problem
-    p = views.n_features_x + views.n_features_y
+    center, scale, ridge = problem.center, problem.scale, problem.ridge
+    p = sum(views.widths)
     if p < views.n_samples and 8 * 8 * p**2 <= budget():
-        second = second_moments(views, center)
-        m = second.moments(views.n_features_x)
-        return DenseCovariance(second, units(m, views.dtype, scale=scale, ridge=ridge))
-    m = moments(views, center)
-    return Covariance(views, m, units(m, views.dtype, scale=scale, ridge=ridge), np.float64)
+        return on_matrices(views, center=center, scale=scale, ridge=ridge)
+    return on_rows(views, center=center, scale=scale, ridge=ridge, dtype=np.float64)
 
 
-def warm_start(cov: Operator, options: Options) -> tuple[Array, Array] | None:
+def warm_start(cov: ColumnCovariance, options: Options) -> tuple[Array, Array] | None:
     """Weights to start from in units of the columns."""
     if options.first is None:
         return None
-    field, u = Columns(cov), cov.units
+    field = Columns(cov)
     found = []
-    for A, d, scale in zip(options.first, (field.dx, field.dy), (u.scale_x, u.scale_y), strict=True):
-        unit = d * scale[:, None]
+    for A, d, view in zip(options.first, (field.dx, field.dy), cov.units.views, strict=True):
+        unit = d * view.scale[:, None]
         found.append(np.where(unit > 0, A / np.where(unit > 0, unit, 1.0), 0.0))
     return found[0], found[1]
 
 
-def sparse_start(cov: Operator, k: int, options: Options) -> tuple[Array, Array]:
+def sparse_start(cov: ColumnCovariance, k: int, options: Options) -> tuple[Array, Array]:
     """Weights to start from in working units: those of another fit, or what stands out in the columns."""
     assert options.sparsity is not None
     field, first = Columns(cov), warm_start(cov, options)
@@ -94,7 +94,7 @@ def sparse_start(cov: Operator, k: int, options: Options) -> tuple[Array, Array]
     return field.dx * A, field.dy * B
 
 
-def largest_alpha(cov: Operator, k: int) -> float:
+def largest_alpha(cov: ColumnCovariance, k: int) -> float:
     """The penalty from which on nothing is left of one of the views, about: for one component, exactly."""
     field = Columns(cov)
     if k == 1:
@@ -106,7 +106,7 @@ def largest_alpha(cov: Operator, k: int) -> float:
     return float(min(np.sort(row_sizes(target))[-k] for target in targets))
 
 
-def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solution:
+def finished(cov: ColumnCovariance, report: Report, k: int, sparsity: Sparsity) -> Solution:
     """Canonical pairs of the columns that are left; those found one by one are not mixed."""
     A, B = report.A, report.B
     if A.shape[1] < k:
@@ -134,7 +134,7 @@ def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:
         )
 
 
-def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
+def _one_by_one(cov: Covariance, A: Array, B: Array, plain: Products) -> Solution:
     """Pairs as they are, most correlated first."""
     xx, xy, yx, yy = plain
     ridge_x, ridge_y = cov.ridged(A, B)
@@ -148,19 +148,19 @@ def _one_by_one(cov: Operator, A: Array, B: Array, plain: Products) -> Solution:
     return solution(cov, rho, A, B, products)
 
 
-def _require_passes(cov: Operator, k: int, options: Options) -> None:
+def _require_passes(cov: ColumnCovariance, k: int, options: Options) -> None:
     """Raise where the passes allowed do not suffice for moments, start, first iteration and its result."""
     allowed = options.limits.passes
     # Moments, the length of a step, an iteration and what is made of it.
     least = 8 + (start_passes(Columns(cov), k) if options.first is None else 0)
-    if allowed is not None and allowed < least and not isinstance(cov, DenseCovariance):
+    if allowed is not None and allowed < least and cov.matrices is None:
         raise ValueError(
             f"max_passes={allowed:g} is too few for solver={options.solver!r}, which needs {least} for its "
             "first result, most of them to find a start: allow more"
         )
 
 
-def unit_steps(cov: Operator, rng: np.random.Generator) -> tuple[float, float]:
+def unit_steps(cov: ColumnCovariance, rng: np.random.Generator) -> tuple[float, float]:
     """One over the largest eigenvalues in units of the columns."""
     x, y = largest(cov, jacobi(cov), rng)
     return 1 / x if x > 0 else 1.0, 1 / y if y > 0 else 1.0

@@ -2,71 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...covariance.linalg import column_dots
-from ...covariance.moments import Moments, shifted, to_dense
-from ...covariance.operators import Covariance, DenseCovariance, Units
+from ...covariance.operators import ColumnCovariance, Cross, Matrices
 from ...covariance.preconditioners import jacobi
-from ...data.derived import DerivedViews
-from ...data.views import ENTRY_BYTES, Block, Part, Views
 from ...machine.arrays import Array
-from ...machine.memory import budget
 
 # Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
 # one where they would be more than so many.
 EXCLUSIVE, MOST_EXCLUSIVE = 0.01, 1_000_000
-
-
-class Picking:
-    """Parts of rows as parts of some of their columns."""
-
-    def __init__(self, x: Array, y: Array) -> None:
-        self.x, self.y = x, y
-
-    def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
-        """Blocks to be cut."""
-        with closing(parts):
-            for part in parts:
-                yield Part(part.rows, partial(self._picked, part))
-
-    def _picked(self, part: Part) -> Block:
-        block = part.block()
-        return Block(block.offset, block.x[:, self.x], block.y[:, self.y])
-
-
-class ColumnViews(DerivedViews):
-    """Views restricted to some columns of each side, picked from every block as it comes."""
-
-    def __init__(self, views: Views, x: Array, y: Array) -> None:
-        super().__init__(views)
-        self._picking = Picking(x, y)
-        self.n_features_x, self.n_features_y = len(x), len(y)
-        names_x, names_y = views.names
-        self.names = None if names_x is None else names_x[x], None if names_y is None else names_y[y]
-
-    @property
-    def cut(self) -> Picking:
-        """From rows to some of their columns."""
-        return self._picking
-
-    def take(self, rows: Array) -> ColumnViews:
-        """These columns of these rows."""
-        return ColumnViews(self.views.take(rows), self.cut.x, self.cut.y)
-
-
-class Matrices(NamedTuple):
-    """Sx, Sxy and Sy of a few columns, ridge included."""
-
-    Sx: Array
-    Sxy: Array
-    Sy: Array
 
 
 class Taken(NamedTuple):
@@ -91,7 +40,7 @@ class Columns:
     Entries of Sxy are correlations there, up to the ridge. With `taken`, less the components found before.
     """
 
-    def __init__(self, cov: Covariance | DenseCovariance, taken: Taken | None = None) -> None:
+    def __init__(self, cov: ColumnCovariance, taken: Taken | None = None) -> None:
         self.cov, self.taken = cov, taken
         x, y = jacobi(cov)
         assert x is not None
@@ -119,30 +68,17 @@ class Columns:
         return xx, xy, yx, yy
 
     def restricted(self, x: Array, y: Array) -> Matrices:
-        """The matrices of these columns: one pass over the rows."""
-        cov, dx, dy = self.cov, self.dx[x], self.dy[y]
-        small = cov if isinstance(cov, DenseCovariance) else _picked(cov, x, y).dense()
-        here = (x, y) if isinstance(cov, DenseCovariance) else (np.arange(len(x)), np.arange(len(y)))
-        Sxy = dx * small.Sxy[np.ix_(*here)] * dy.T
+        """The matrices of these columns, ridge included: one pass over the rows."""
+        S, (ux, uy), dx, dy = self.cov.restricted(x, y), self.cov.units.views, self.dx[x], self.dy[y]
+        Sxy = dx * S.Sxy * dy.T
         if self.taken is not None:
             Sxy -= (self.taken.x[x] * self.taken.rho) @ self.taken.y[y].T
-        sides = []
-        for S, ridge, d, i in (
-            (small.Sx, small.units.ridge_x, dx, here[0]),
-            (small.Sy, small.units.ridge_y, dy, here[1]),
-        ):
-            side = d * S[np.ix_(i, i)] * d.T
-            side[np.diag_indices(len(i))] += ridge[i] * (d * d).ravel()
-            sides.append(side)
-        return Matrices(sides[0], Sxy, sides[1])
+        return Matrices(_with_ridge(S.Sx, dx, ux.ridge[x]), Sxy, _with_ridge(S.Sy, dy, uy.ridge[y]))
 
     @property
     def passes_of_largest(self) -> int:
         """Passes that the largest entries take."""
-        if isinstance(self.cov, DenseCovariance):
-            return 0
-        views = self.cov.views
-        return -(-len(self.dy) // _block_width(views, _is_full(views)))
+        return self.cov.cross_passes
 
     def largest(self, count: int) -> Entries:
         """The largest entries of Sxy, gathered by blocks of columns as memory allows.
@@ -152,9 +88,9 @@ class Columns:
         """
         found: list[Entries] = []
         level = 0.0
-        for columns, C in self._cross():
-            if sp.issparse(C):
-                i, j, values = self._with_exclusive(C.tocsr(), columns)
+        for columns, C, means in self._cross():
+            if means is not None:
+                i, j, values = self._with_exclusive(C.tocsr(), columns, *means)
                 above = np.abs(values) > level
                 i, j, values = i[above], j[above], values[above]
             else:
@@ -171,15 +107,11 @@ class Columns:
         order = np.lexsort((last.columns, last.rows, -np.abs(last.values)))
         return Entries(*(part[order] for part in last))
 
-    def _with_exclusive(self, C: Any, columns: slice) -> list[Array]:
+    def _with_exclusive(self, C: Any, columns: slice, mx: Array, my: Array) -> list[Array]:
         """Rows, columns and values of stored entries, and of columns that are never both present.
 
-        The latter have a covariance of minus the product of their means.
+        The latter have a covariance of minus the product of their means mx and my.
         """
-        cov, u = self.cov, self.cov.units
-        assert isinstance(cov, Covariance)
-        mx = (u.mean_x - cov.shift_x) * u.scale_x * self.dx.ravel()
-        my = ((u.mean_y - cov.shift_y) * u.scale_y * self.dy.ravel())[columns]
         i, j = _largest_products(mx, my)
         # By what is stored: two columns that are both present may be uncorrelated.
         stored = sp.csr_array((np.ones(C.nnz), C.indices, C.indptr), shape=C.shape)[i, j]
@@ -190,35 +122,12 @@ class Columns:
         pairs = ((C.row, i), (C.col, j), (C.data, extra.data))
         return [np.concatenate(pair) for pair in pairs]
 
-    def _cross(self) -> Iterator[tuple[slice, Any]]:
+    def _cross(self) -> Iterator[Cross]:
         """Blocks of columns of Sxy, sparse where rows are."""
-        cov, p2 = self.cov, len(self.dy)
-        if isinstance(cov, DenseCovariance):
-            yield slice(0, p2), self._less(self.dx * cov.Sxy * self.dy.T, slice(0, p2))
-            return
-        full = _is_full(cov.views)
-        width = _block_width(cov.views, full)
-        for start in range(0, p2, width):
-            columns = slice(start, min(start + width, p2))
-            yield columns, self._less(self._block(cov, columns, full), columns)
+        return map(self._less_taken, self.cov.cross(self.dx.ravel(), self.dy.ravel()))
 
-    def _block(self, cov: Covariance, columns: slice, full: bool) -> Any:
-        u, shift_x, shift_y = cov.units, cov.shift_x, cov.shift_y
-
-        def part(block: Block) -> Any:
-            x = shifted(block.x, shift_x).astype(np.float64, copy=False)
-            y = shifted(block.y, shift_y)[:, columns].astype(np.float64, copy=False)
-            C = x.T @ y
-            return to_dense(C) if full else sp.csr_array(C)
-
-        C = cov.views.reduce(part, lambda a, b: a + b, most=2)
-        sx, sy = (u.scale_x * self.dx.ravel()), (u.scale_y * self.dy.ravel())[columns]
-        mx, my = (u.mean_x - cov.shift_x) * sx, (u.mean_y - cov.shift_y)[columns] * sy
-        if sp.issparse(C):
-            C = C.tocoo()
-            values = C.data / cov.n * sx[C.row] * sy[C.col] - mx[C.row] * my[C.col]
-            return sp.coo_array((values, (C.row, C.col)), shape=C.shape)
-        return C / cov.n * sx[:, None] * sy - np.outer(mx, my)
+    def _less_taken(self, block: Cross) -> Cross:
+        return block._replace(C=self._less(block.C, block.columns))
 
     def _less(self, C: Any, columns: slice) -> Any:
         """Without the components that are taken out."""
@@ -246,21 +155,8 @@ def _largest_products(x: Array, y: Array) -> tuple[Array, Array]:
     return np.repeat(i, counts), j[np.arange(counts.sum()) - np.repeat(first, counts)]
 
 
-def _is_full(views: Views) -> bool:
-    """Whether pairs of columns mostly occur together: Sxy is then gathered dense."""
-    return views.entries >= 0.1 * (views.n_features_x + views.n_features_y)
-
-
-def _block_width(views: Views, full: bool) -> int:
-    """Columns of Sxy that are gathered in a pass."""
-    p1, p2 = views.n_features_x, views.n_features_y
-    bytes_ = 8.0 * p1 * p2 if full else 2 * ENTRY_BYTES * views.n_samples * (views.entries / 2) ** 2
-    return max(1, int(p2 * min(1.0, budget() / 8 / max(bytes_, 1.0))))
-
-
-def _picked(cov: Covariance, x: Array, y: Array) -> Covariance:
-    """The covariance of these columns alone."""
-    m, u = cov.moments, cov.units
-    few = Moments(m.n, m.mean_x[x], m.mean_y[y], m.var_x[x], m.var_y[y])
-    units = Units(u.mean_x[x], u.mean_y[y], u.scale_x[x], u.scale_y[y], u.ridge_x[x], u.ridge_y[y])
-    return Covariance(ColumnViews(cov.views, x, y), few, units, cov.dtype)
+def _with_ridge(S: Array, d: Array, ridge: Array) -> Array:
+    """D S D with the ridge, in units d."""
+    found = d * S * d.T
+    found[np.diag_indices(len(found))] += ridge * (d * d).ravel()
+    return found

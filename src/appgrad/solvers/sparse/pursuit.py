@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...covariance.linalg import captured
+from ...covariance.operators import ColumnCovariance
 from ...machine.arrays import Array
 from ..costs import small_flops
 from ..gradient import gradients
-from ..problem import Operator, Products, Report
+from ..problem import Products, Report
 from .columns import Columns, Taken
 from .regressions import NothingLeftError, VanishedError, alternated, change
 from .starts import WIDEST, counts_down, first_pairs, start_sizes
@@ -66,7 +67,7 @@ class Pursuit:
     step_size: tuple[float, float] = (1.0, 1.0)
     first: tuple[Array, Array] | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: ColumnCovariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
         """The start, and the first iteration."""
         field, sizes = Columns(cov), start_sizes(cov, self.sparsity)
         A, B = first_pairs(field, self._at_a_time, sizes) if self.first is None else self.first
@@ -74,7 +75,7 @@ class Pursuit:
         state = State(A, B, field.products(A, B), self._ahead(cov), nothing)
         return self.step(self._began(state, field), cov)
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: ColumnCovariance) -> tuple[State, Report]:
         """One iteration, or the first one of the next component."""
         if state.settled and state.done[0].shape[1] + state.A.shape[1] < self.n_components:
             state = self._next_component(state, cov)
@@ -121,12 +122,12 @@ class Pursuit:
     def _at_a_time(self) -> int:
         return 1 if self.sparsity.by_component else self.n_components
 
-    def _ahead(self, cov: Operator) -> tuple[tuple[int, int], ...]:
+    def _ahead(self, cov: ColumnCovariance) -> tuple[tuple[int, int], ...]:
         """Hard thresholds to pass through: a column is easier to leave out than to let in."""
         count = self.sparsity.n_nonzero
         if count is None or self.sparsity.penalty == "l1" or self.first is not None:
             return ()
-        p = min(len(cov.units.scale_x), len(cov.units.scale_y))
+        p = min(cov.units.widths)
         widest = min(max(4 * max(count), WIDEST), max(count) + WIDEST, p, max(cov.moments.n // 5, 1))
         return tuple(counts_down(widest, count)[:-1])
 
@@ -134,7 +135,7 @@ class Pursuit:
         threshold = threshold_of(self.sparsity, view)
         return threshold._replace(n_nonzero=ahead[0][view]) if ahead else threshold
 
-    def _next_component(self, state: State, cov: Operator) -> State:
+    def _next_component(self, state: State, cov: ColumnCovariance) -> State:
         field = Columns(cov, state.taken).without(state.A, state.B)
         done = np.hstack([state.done[0], state.A]), np.hstack([state.done[1], state.B])
         A, B = first_pairs(field, 1, start_sizes(cov, self.sparsity))

@@ -7,8 +7,8 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.sparse.linalg import eigsh
 
 from ...covariance.linalg import inverse_root, whitening
+from ...covariance.operators import Matrices
 from ...machine.arrays import Array
-from .columns import Matrices
 from .thresholds import Sparsity, Threshold, row_sizes
 
 # Hard thresholding settles in a few steps, soft thresholding in some tens: more where columns are collinear.

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...covariance.operators import ColumnCovariance
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.memory import budget
 from ..costs import Cost, Rates
-from ..problem import Operator, Problem
+from ..problem import Problem
 from ..shortfall import out_of_budget
 from ..solver import Options, Outcome, Run
 from .batch import sparse_run, unit_steps, warm_start
@@ -48,10 +49,10 @@ class PursuitSolver:
         return out_of_budget(outcome)
 
 
-def _pursuit(cov: Operator, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
+def _pursuit(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
     """The algorithm on columns in play: as many as leave their matrices a part of the memory budget."""
     assert options.sparsity is not None
-    most, p = int(np.sqrt(budget() / 128)), max(len(cov.units.scale_x), len(cov.units.scale_y))
+    most, p = int(np.sqrt(budget() / 128)), max(cov.units.widths)
     step = unit_steps(cov, rng) if p > most else (1.0, 1.0)
     return Pursuit(k, options.sparsity, options.tol, most, step, warm_start(cov, options))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...covariance.operators import Covariance, DenseCovariance
+from ...covariance.operators import Covariance, Matrices
 from ...machine.arrays import Array
 from ...machine.memory import budget
 from ...machine.threads import blas_limit
-from .columns import Columns, Matrices
+from .columns import Columns
 from .regressions import NothingLeftError, VanishedError, alternated
 from .thresholds import Sparsity, Threshold, largest_rows
 
@@ -34,14 +34,14 @@ def first_pairs(field: Columns, k: int, size: tuple[int, int]) -> tuple[Array, A
 
 def start_passes(field: Columns, k: int) -> int:
     """Passes that k first pairs take: for each, its entries, the steps of both climbs, and five more."""
-    if isinstance(field.cov, DenseCovariance):
+    if field.cov.matrices is not None:
         return 0
     return k * (field.passes_of_largest + 4 * POWER_STEPS + 5)
 
 
-def start_sizes(cov: Covariance | DenseCovariance, sparsity: Sparsity) -> tuple[int, int]:
+def start_sizes(cov: Covariance, sparsity: Sparsity) -> tuple[int, int]:
     """Columns of a start: those asked for, or a few."""
-    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
+    p1, p2 = cov.units.widths
     count = sparsity.n_nonzero or (FEW, FEW)
     return min(count[0], WIDEST, p1), min(count[1], WIDEST, p2)
 

@@ -60,7 +60,7 @@ def start(batch: Minibatch, k: int, rng: np.random.Generator, M: Preconditioner)
 
     The gradients are then -Sxy psi and -Syx phi.
     """
-    p1, p2 = len(batch.moments.mean_x), len(batch.moments.mean_y)
+    p1, p2 = batch.cov.units.widths
     phi, psi = M.gaussian(p1, p2, k, rng)
     with np.errstate(over="ignore", invalid="ignore"):
         Gx, _, Gy = batch.normaliser.grams(phi, psi)
@@ -123,8 +123,9 @@ def renewed(M: Preconditioner, batch: Minibatch) -> Preconditioner:
     x, y = M
     if x is None or y is None:
         return M
-    m, u, (peak_x, peak_y) = batch.moments, batch.cov.units, batch.peaks
+    (mx, my), (ux, uy) = batch.moments.views, batch.cov.units.views
+    peak_x, peak_y = batch.peaks
     return Preconditioner(
-        x._replace(d=damped(m.var_x, peak_x, u.ridge_x).d * x.shield),
-        y._replace(d=damped(m.var_y, peak_y, u.ridge_y).d * y.shield),
+        x._replace(d=damped(mx.var, peak_x, ux.ridge).d * x.shield),
+        y._replace(d=damped(my.var, peak_y, uy.ridge).d * y.shield),
     )

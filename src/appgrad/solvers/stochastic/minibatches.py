@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...covariance.moments import Moments, moments
-from ...covariance.operators import Covariance, KernelRidge, Ridge, Units, working_dtype
+from ...covariance.rows import RowCovariance
+from ...covariance.units import KernelRidge, Ridge, Units, ViewUnits, auto_ridge, working_dtype
 from ...data.arrays import ArrayViews, gathered
 from ...data.views import Views, require_finite
 from ...machine.arrays import Array
@@ -24,14 +25,14 @@ class Minibatch(NamedTuple):
     When it is time to judge the run by rows it has not used, `judges` are two halves of them.
     """
 
-    cov: Covariance
-    normaliser: Covariance
-    ahead: Callable[[], Covariance]
+    cov: RowCovariance
+    normaliser: RowCovariance
+    ahead: Callable[[], RowCovariance]
     left: int
     moments: Moments
     peaks: tuple[Array, Array]
     share: float
-    judges: Callable[[], tuple[Covariance, Covariance]] | None = None
+    judges: Callable[[], tuple[RowCovariance, RowCovariance]] | None = None
 
 
 class Buffer:
@@ -96,25 +97,25 @@ class Buffer:
         normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
         return Minibatch(batch, normaliser, self._ahead, self.left, self.moments, self.peaks, share, judges)
 
-    def warm_up(self) -> Covariance:
+    def warm_up(self) -> RowCovariance:
         """All rows at hand: before the first step, those the preconditioner and the step come from."""
         return self._covariance(self.rows)
 
-    def at_hand(self) -> Covariance:
+    def at_hand(self) -> RowCovariance:
         """The last rows read, in memory."""
         end = self.rows.n_samples
         return self._covariance(self._slice(max(0, end - self.portion), end))
 
-    def to_come(self) -> Covariance:
+    def to_come(self) -> RowCovariance:
         """The rows that no step has used."""
         return self._covariance(self._slice(self.position, self.rows.n_samples))
 
-    def halves(self) -> tuple[Covariance, Covariance]:
+    def halves(self) -> tuple[RowCovariance, RowCovariance]:
         """The rows of `at_hand` in two parts."""
         end = self.rows.n_samples
         return self._halves(max(0, end - self.portion), end)
 
-    def _halves(self, start: int, end: int) -> tuple[Covariance, Covariance]:
+    def _halves(self, start: int, end: int) -> tuple[RowCovariance, RowCovariance]:
         middle = (start + end) // 2
         return self._covariance(self._slice(start, middle)), self._covariance(self._slice(middle, end))
 
@@ -125,14 +126,11 @@ class Buffer:
             found = moments(_rows(drawn, slice(start, start + self.size)))
             # A shorter rest counts as if it were filled up with means.
             part = found.n / self.size
-            for peak, mean, var, center in (
-                (peaks[0], found.mean_x, found.var_x, self.moments.mean_x),
-                (peaks[1], found.mean_y, found.var_y, self.moments.mean_y),
-            ):
-                np.maximum(peak, part * (var + (mean - center) ** 2), out=peak)
+            for peak, new, known in zip(peaks, found.views, self.moments.views, strict=True):
+                np.maximum(peak, part * (new.var + (new.mean - known.mean) ** 2), out=peak)
         return peaks
 
-    def _ahead(self) -> Covariance:
+    def _ahead(self) -> RowCovariance:
         """All rows at hand that no step has used; near the very end, with the last ones used."""
         end = self.rows.n_samples
         return self._covariance(self._slice(max(0, min(self.position, end - self.portion)), end))
@@ -145,24 +143,23 @@ class Buffer:
     def _slice(self, start: int, stop: int) -> ArrayViews:
         return _rows(self.rows, slice(start, stop))
 
-    def _covariance(self, rows: ArrayViews) -> Covariance:
-        return Covariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
+    def _covariance(self, rows: ArrayViews) -> RowCovariance:
+        return RowCovariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
 
     def units(self, m: Moments | None = None) -> Units:
         """Units of the data themselves, so that running statistics change no coordinates.
 
         With scale=True the problem is the same one with its ridge multiplied by the variances.
         """
-        m, parts = self.moments if m is None else m, []
-        for var, r in ((m.var_x, self.ridge[0]), (m.var_y, self.ridge[1])):
-            auto = 1e-10 if self.rows.dtype == np.float64 else 1e-6
+        m, found = self.moments if m is None else m, []
+        for (mean, var), r in zip(m.views, self.ridge, strict=True):
             assert not isinstance(r, KernelRidge)
             if r == "auto":
-                parts.append(auto * var)
+                ridge = auto_ridge(self.rows.dtype) * var
             else:
-                parts.append(float(r) * var if self.scale else np.full(len(var), float(r)))
-        ones = np.ones(len(m.var_x)), np.ones(len(m.var_y))
-        return Units(m.mean_x, m.mean_y, *ones, parts[0], parts[1])
+                ridge = float(r) * var if self.scale else np.full(len(var), float(r))
+            found.append(ViewUnits(mean, np.ones(len(var)), ridge))
+        return Units(tuple(found))
 
 
 class Minibatches:
@@ -246,5 +243,5 @@ def sliced(rows: ArrayViews, start: int, stop: int) -> ArrayViews:
 def _rows(views: ArrayViews, index: Any) -> ArrayViews:
     """Some rows of views in memory, as views in memory."""
     return ArrayViews(
-        views.x[index], views.y[index], names=views.names, labels=views.labels, threads=views.threads
+        views.x[index], views.y[index], names=views.names, view_names=views.view_names, threads=views.threads
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...covariance.linalg import inverse_root
-from ...covariance.operators import Covariance
+from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ..canonical import canonical
 from ..problem import Report
@@ -45,7 +45,7 @@ def noise_share(T: Array, fixed: Array, rows: float) -> float:
     return noise / apart if apart > noise else 1.0
 
 
-def held_out(report: Report, halves: tuple[Covariance, Covariance], k: int) -> Array | None:
+def held_out(report: Report, halves: tuple[RowCovariance, RowCovariance], k: int) -> Array | None:
     """Correlations of the best pairs, found on one half of rows held out and correlated on the other.
 
     Both ways; None where there are too few rows.

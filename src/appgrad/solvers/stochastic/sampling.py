@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...covariance.moments import Moments
-from ...covariance.operators import Covariance, Ridge
 from ...covariance.preconditioners import (
     Preconditioner,
     damped,
@@ -14,6 +13,8 @@ from ...covariance.preconditioners import (
     shielded,
     trace,
 )
+from ...covariance.rows import RowCovariance
+from ...covariance.units import Ridge
 from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
@@ -32,18 +33,19 @@ TINY = 1e-300
 
 def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> Buffer:
     """A buffer of rows in the units of a problem."""
-    _, center, scale, ridge = problem
+    ridge = problem.ridge
     pair: tuple[Ridge, Ridge] = ridge if isinstance(ridge, tuple) else (ridge, ridge)
-    return Buffer(size, rows, portion, center=center, scale=scale, ridge=pair)
+    return Buffer(size, rows, portion, center=problem.center, scale=problem.scale, ridge=pair)
 
 
 def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.random.Generator) -> Stochastic:
     """The solver with the preconditioner and the step that the first rows suggest."""
     warm = buffer.warm_up()
     m = warm.moments
-    for view, var in (("X", m.var_x), ("y", m.var_y)):
+    mx, my = m.views
+    for name, var in (("X", mx.var), ("y", my.var)):
         if 0 < var.max() < TINY:
-            raise ValueError(f"the values of {view} are too small to be squared: rescale the columns")
+            raise ValueError(f"the values of {name} are too small to be squared: rescale the columns")
     # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
     kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
     if options.sparsity is not None:
@@ -51,8 +53,8 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
         kind = "jacobi"
     M = Preconditioner()
     if kind is not None:
-        u, (peak_x, peak_y) = warm.units, buffer.peaks
-        M = Preconditioner(damped(m.var_x, peak_x, u.ridge_x), damped(m.var_y, peak_y, u.ridge_y))
+        (ux, uy), (peak_x, peak_y) = warm.units.views, buffer.peaks
+        M = Preconditioner(damped(mx.var, peak_x, ux.ridge), damped(my.var, peak_y, uy.ridge))
     if kind == "lowrank":
         M = Preconditioner(*(shielded(side) for side in low_rank(warm, M, rng) if side is not None))
     noise = _noise(M, m, buffer.size) if options.step_size is None else (0.0, 0.0)
@@ -62,7 +64,7 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
     return Stochastic(problem.n_components, eta, M, adaptive, options.sparsity, first)
 
 
-def _sparse_start(warm: Covariance, k: int, options: Options) -> tuple[Array, Array]:
+def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array, Array]:
     """Weights to start from: those of another fit, or what stands out in the first rows."""
     assert options.sparsity is not None
     if options.first is not None:
@@ -107,6 +109,7 @@ def normaliser_rows(options: Options, width: int) -> int | None:
 
 def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:
     """What a minibatch adds to the largest eigenvalue: the trace of M^-1 S over its rows."""
+    mx, my = m.views
     if M.x is None or M.y is None:
-        return float(np.sum(m.var_x)) / size, float(np.sum(m.var_y)) / size
-    return trace(M.x, m.var_x) / size, trace(M.y, m.var_y) / size
+        return float(np.sum(mx.var)) / size, float(np.sum(my.var)) / size
+    return trace(M.x, mx.var) / size, trace(M.y, my.var) / size

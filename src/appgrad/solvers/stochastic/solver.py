@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...covariance.moments import moments
-from ...covariance.operators import Covariance, working_dtype
 from ...covariance.preconditioners import warm_up_rows
+from ...covariance.rows import RowCovariance
+from ...covariance.units import working_dtype
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ..canonical import canonical
@@ -125,7 +126,7 @@ def _finished(
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
         return estimated(buffer, report, k)
     m = buffer.moments if batches.complete else moments(views, problem.center)
-    cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
+    cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
     return canonical(cov, report.A, report.B, k)
 
 

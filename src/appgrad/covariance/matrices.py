@@ -1,0 +1,93 @@
+"""Covariances as p x p matrices, where these fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..machine.arrays import EPS, Array
+from .linalg import whitening
+from .moments import SecondMoments
+from .operators import Cross, Matrices, bounded, diagonals
+from .preconditioners import Preconditioner, exact, jacobi, low_rank
+from .units import Units
+
+
+class MatrixCovariance:
+    """The operator when p x p matrices fit: the rows are gone, and a product is no pass."""
+
+    def __init__(self, second: SecondMoments, u: Units) -> None:
+        p, _ = u.widths
+        s = np.concatenate([view.scale for view in u.views])
+        S = second.scatter / second.n
+        S *= s[:, None]
+        S *= s
+        self.n, self.moments, self.units = second.n, second.moments(u.widths), u
+        self.matrices = Matrices(S[:p, :p], S[:p, p:], S[p:, p:])
+        self.dtype, self.precision = S.dtype, EPS
+
+    def at(self, dtype: Any) -> MatrixCovariance:
+        """The same operator: matrices stay in double precision."""
+        return self
+
+    def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
+        """Sx A, Sxy B, Syx A, Sy B; Sx and Sy without the ridge if asked."""
+        Sx, Sxy, Sy = self.matrices
+        xx, yy = self.squares(A, B) if ridge else (Sx @ A, Sy @ B)
+        return xx, Sxy @ B, Sxy.T @ A, yy
+
+    def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Sx A and Sy B."""
+        Sx, _, Sy = self.matrices
+        ridge_x, ridge_y = self.ridged(A, B)
+        return Sx @ A + ridge_x, Sy @ B + ridge_y
+
+    def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Rx A and Ry B."""
+        x, y = self.units.views
+        return x.ridge[:, None] * A, y.ridge[:, None] * B
+
+    def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
+        """A'Sx A, A'Sxy B, B'Sy B."""
+        xx, yy = self.squares(A, B)
+        return A.T @ xx, A.T @ self.matrices.Sxy @ B, B.T @ yy
+
+    def diagonal(self) -> tuple[Array, Array]:
+        """The diagonals of Sx and Sy."""
+        return diagonals(self.moments, self.units)
+
+    def flops(self, c: int) -> float:
+        """Multiplications and additions of `products` with c columns a view."""
+        return 2.0 * sum(self.units.widths) ** 2 * c
+
+    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+        """How far each rho is from a canonical correlation at most, by the inverse of S."""
+        Sx, _, Sy = self.matrices
+        squares = np.zeros(rx.shape[1])
+        for S, u, r in zip((Sx, Sy), self.units.views, (rx, ry), strict=True):
+            squares += np.sum((whitening(S, u.ridge).W.T @ r) ** 2, axis=0)
+        return bounded(squares, rho, len(rx) == len(ry))
+
+    def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
+        """The preconditioner of this kind; "exact" is the inverse of S."""
+        if kind is None:
+            return Preconditioner()
+        if kind == "exact":
+            return exact(self)
+        return jacobi(self) if kind == "jacobi" else low_rank(self, jacobi(self), rng)
+
+    def restricted(self, x: Array, y: Array) -> Matrices:
+        """The matrices of these columns, without the ridge."""
+        Sx, Sxy, Sy = self.matrices
+        return Matrices(Sx[np.ix_(x, x)], Sxy[np.ix_(x, y)], Sy[np.ix_(y, y)])
+
+    def cross(self, dx: Array, dy: Array) -> Iterator[Cross]:
+        """diag(dx) Sxy diag(dy), all columns at a time."""
+        yield Cross(slice(0, len(dy)), dx[:, None] * self.matrices.Sxy * dy)
+
+    @property
+    def cross_passes(self) -> int:
+        """None: the rows are gone."""
+        return 0

@@ -1,0 +1,228 @@
+"""Covariances of rows wherever they live: one pass over them for each product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..data.arrays import gathered
+from ..data.derived import ColumnViews
+from ..data.views import ENTRY_BYTES, Block, Views
+from ..machine.arrays import Array, Matrix
+from ..machine.memory import budget
+from .matrices import MatrixCovariance
+from .moments import second_moments, shifted, to_dense
+from .operators import Cross, Matrices, bounded
+from .preconditioners import Preconditioner, jacobi, low_rank, warm_up_rows
+from .products import RowProducts
+from .thin import add_gathered
+from .units import Units
+
+# A bound on the error of a correlation that is above this says nothing.
+MEANINGFUL = 0.1
+
+
+class RowCovariance(RowProducts):
+    """The operator on rows, with a ridge that is a diagonal."""
+
+    @property
+    def precision(self) -> float:
+        """The relative error of Gram matrices of scores."""
+        return float(np.finfo(self.dtype).eps)
+
+    def at(self, dtype: Any) -> RowCovariance:
+        """The same operator in another precision."""
+        return RowCovariance(self.views, self.moments, self.units, dtype)
+
+    def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Rx A and Ry B."""
+        ridge_x, ridge_y = self._ridge
+        return ridge_x[:, None] * A, ridge_y[:, None] * B
+
+    def gradients(self, A: Array, B: Array, P: Array, Q: Array) -> tuple[Array, Array]:
+        """Sx A - Sxy B Q and Sy B - Syx A P for c x c matrices P and Q.
+
+        Scores are mixed before they are gathered: half the transposed products, and nothing of p x c x c.
+        """
+        c, every = A.shape[1], slice(None)
+        mix = np.block([[np.eye(c), -P], [-Q, np.eye(c)]])
+        mix_x, mix_y = (np.ascontiguousarray(part, dtype=self.dtype) for part in np.hsplit(mix, 2))
+
+        def add(sums: list[Array], x: Matrix, y: Matrix, rows: slice, UV: Array) -> None:
+            add_gathered(x, rows, UV @ mix_x, sums[0])
+            add_gathered(y, rows, UV @ mix_y, sums[1])
+
+        gx, gy, total, _ = self._sum(A, B, add, A.shape, B.shape)
+        gx = self._finish(gx, total @ mix_x, 0, A.dtype, A, every)
+        return gx, self._finish(gy, total @ mix_y, 1, B.dtype, B, every)
+
+    def gradient_flops(self, c: int) -> float:
+        """Multiplications and additions of `gradients` with c columns a view."""
+        return 4.0 * self.n * c * (self.views.entries + 2 * c)
+
+    def gram_flops(self, c: int) -> float:
+        """Multiplications and additions of `grams` with c columns a view."""
+        return 2.0 * self.n * c * (self.views.entries + 3 * c)
+
+    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+        """How far each rho is from a canonical correlation at most, NaN where that is not known.
+
+        S is not at hand, but it is the ridge at least, which says something where the bound is below 0.1.
+        """
+        squares = np.zeros(rx.shape[1])
+        for u, r in zip(self.units.views, (rx, ry), strict=True):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                # A column that is absent has no residual; one without a ridge leaves the bound unknown.
+                squares += np.einsum("i,ij,ij->j", np.where(u.scale > 0, 1 / u.ridge, 0.0), r, r)
+        return bounded(squares, rho, len(rx) == len(ry), MEANINGFUL)
+
+    def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
+        """The preconditioner of this kind, "lowrank" from some rows."""
+        if kind is None:
+            return Preconditioner()
+        if kind == "jacobi":
+            return jacobi(self)
+        return low_rank(self._sample(warm_up_rows(self.views), rng), jacobi(self), rng)
+
+    def _sample(self, size: int, rng: np.random.Generator) -> RowCovariance:
+        """The covariance of so many random rows, in memory, with the means of all."""
+        rows = np.sort(rng.permutation(self.n)[:size])
+        return RowCovariance(gathered(self.views.take(rows)), self.moments, self.units, self.dtype)
+
+    def dense(self) -> MatrixCovariance:
+        """The same operator on p x p matrices gathered in one pass."""
+        return _on_matrices(self.views, self.units)
+
+    def restricted(self, x: Array, y: Array) -> Matrices:
+        """The matrices of these columns, without the ridge: one pass over the rows."""
+        small = _on_matrices(ColumnViews(self.views, x, y), self.units.restricted(x, y))
+        # Sums of sparse rows come by columns: products of what is made of them would round differently.
+        return Matrices(*map(np.ascontiguousarray, small.matrices))
+
+    def cross(self, dx: Array, dy: Array) -> Iterator[Cross]:
+        """diag(dx) Sxy diag(dy) by blocks of columns, sparse where rows are: one pass each."""
+        (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
+        mx, my = (ux.mean - shift_x) * ux.scale * dx, (uy.mean - shift_y) * uy.scale * dy
+        width, full = _cross_width(self.views), _is_cross_full(self.views)
+        for start in range(0, len(dy), width):
+            columns = slice(start, min(start + width, len(dy)))
+            means = None if full else (mx, my[columns])
+            yield Cross(columns, self._cross_block(columns, dx, dy, full), means)
+
+    @property
+    def cross_passes(self) -> int:
+        """Passes over the rows that `cross` takes."""
+        return -(-self.units.widths[1] // _cross_width(self.views))
+
+    def _cross_block(self, columns: slice, dx: Array, dy: Array, full: bool) -> Any:
+        (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
+
+        def part(block: Block) -> Any:
+            x, y = block.views
+            x = shifted(x, shift_x).astype(np.float64, copy=False)
+            y = shifted(y, shift_y)[:, columns].astype(np.float64, copy=False)
+            C = x.T @ y
+            return to_dense(C) if full else sp.csr_array(C)
+
+        C = self.views.reduce(part, lambda a, b: a + b, most=2)
+        sx, sy = ux.scale * dx, (uy.scale * dy)[columns]
+        mx, my = (ux.mean - shift_x) * sx, (uy.mean - shift_y)[columns] * sy
+        if sp.issparse(C):
+            C = C.tocoo()
+            values = C.data / self.n * sx[C.row] * sy[C.col] - mx[C.row] * my[C.col]
+            return sp.coo_array((values, (C.row, C.col)), shape=C.shape)
+        return C / self.n * sx[:, None] * sy - np.outer(mx, my)
+
+    def row_grams(self, tx: Array, ty: Array) -> tuple[Array, Array]:
+        """The n x n Gram matrices of the rows of (X - c) * scale * tx, and of Y, in memory.
+
+        For data with more columns than rows. c is the mean where data are dense and may be any point
+        elsewhere: centre the matrices, not the rows. As many rows as the memory budget holds are kept
+        at a time and multiplied with the later ones: one pass for each budget full of rows.
+        """
+        n = self.moments.n
+        Kx, Ky = np.zeros((n, n)), np.zeros((n, n))
+        (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
+        wx, wy = ux.scale * tx, uy.scale * ty
+
+        def scaled(block: Block) -> Block:
+            x, y = block.views
+            x = _near_mean(x.astype(np.float64), ux.mean, shift_x)
+            y = _near_mean(y.astype(np.float64), uy.mean, shift_y)
+            return Block(block.offset, (_times(x, wx), _times(y, wy)))
+
+        for group in _groups(map(scaled, self.views.blocks())):
+            for later in self.views.blocks():
+                if later.offset < group[0].offset:
+                    continue
+                z = scaled(later)
+                for kept in group:
+                    cell = np.ix_(_rows(z), _rows(kept))
+                    for K, a, b in zip((Kx, Ky), z.views, kept.views, strict=True):
+                        K[cell] = to_dense(a @ b.T)
+        return tuple(np.tril(K) + np.tril(K, -1).T for K in (Kx, Ky))  # type: ignore[return-value]
+
+    def combinations(self, P: Array, Q: Array) -> tuple[Array, Array]:
+        """((X - mean) * scale)'P and the same for Y and Q: columns of P and Q are combinations of rows."""
+        shift_x, shift_y = self.shifts
+
+        def part(block: Block) -> tuple[Array, ...]:
+            rows, (x, y) = _rows(block), block.views
+            return shifted(x, shift_x).T @ P[rows], shifted(y, shift_y).T @ Q[rows]
+
+        n, every = self.n, slice(None)
+        x, y = self.views.sum(part, self.dtype)
+        return (
+            n * self._finish(x, P.sum(axis=0), 0, P.dtype, None, every),
+            n * self._finish(y, Q.sum(axis=0), 1, Q.dtype, None, every),
+        )
+
+
+def _on_matrices(views: Views, u: Units) -> MatrixCovariance:
+    # Means that are all zero were either not asked for or make no difference.
+    center = any(np.any(view.mean) for view in u.views)
+    return MatrixCovariance(second_moments(views, center), u)
+
+
+def _is_cross_full(views: Views) -> bool:
+    """Whether pairs of columns mostly occur together: Sxy is then gathered dense."""
+    return views.entries >= 0.1 * sum(views.widths)
+
+
+def _cross_width(views: Views) -> int:
+    """Columns of Sxy that are gathered in a pass."""
+    p1, p2 = views.widths
+    if _is_cross_full(views):
+        bytes_ = 8.0 * p1 * p2
+    else:
+        bytes_ = 2 * ENTRY_BYTES * views.n_samples * (views.entries / 2) ** 2
+    return max(1, int(p2 * min(1.0, budget() / 8 / max(bytes_, 1.0))))
+
+
+def _near_mean(x: Matrix, mean: Array, shift: Array) -> Matrix:
+    """x - mean for a dense x; for a sparse one, only what keeps it sparse."""
+    return shifted(x, shift) if sp.issparse(x) else x - mean
+
+
+def _times(x: Matrix, scale: Array) -> Matrix:
+    return x.multiply(scale).tocsr() if sp.issparse(x) else x * scale
+
+
+def _rows(block: Block) -> Array:
+    return np.arange(block.offset, block.offset + block.n_rows)
+
+
+def _groups(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+    """Consecutive blocks, as many at a time as the memory budget holds."""
+    most, size, group = budget(), 0, list[Block]()
+    for block in blocks:
+        bytes_ = sum(ENTRY_BYTES * z.nnz if sp.issparse(z) else z.nbytes for z in block.views)
+        if group and size + bytes_ > most:
+            yield group
+            size, group = 0, []
+        size += bytes_
+        group.append(block)
+    yield group
