@@ -77,10 +77,10 @@ def test_als_is_algorithm_1(k, dense, data):
     np.testing.assert_allclose(state.psi, psi, atol=1e-6)
     np.testing.assert_allclose(state.phi.T @ Sx @ state.phi, np.eye(k), atol=1e-10)
     solver = ALS(k, jacobi(cov))
-    state, report = solver.init(cov, k, np.random.default_rng(0))
+    state, diagnostics = solver.init(cov, k, np.random.default_rng(0))
     for _ in range(60):
-        state, report = solver.step(state, cov)
-    assert report.tcc == pytest.approx(naive.cca(*data, k)[0].sum(), abs=1e-4)
+        state, diagnostics = solver.step(state, cov)
+    assert diagnostics.tcc == pytest.approx(naive.cca(*data, k)[0].sum(), abs=1e-4)
 
 
 @pytest.mark.parametrize("k", [1, 3])

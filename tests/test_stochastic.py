@@ -211,10 +211,10 @@ def test_only_calm_states_are_returned_to(data):
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     restless = 0
     for batch in stream:
-        state, report = solver.step(state, batch)
+        state, diagnostics = solver.step(state, batch)
         trial = state.trials[0]
         Gx, _, Gy = batch.normaliser.grams(trial.phi_t, trial.psi_t)
-        if report.event is None and mean_square(Gx, Gy) > CALM:
+        if diagnostics.event is None and mean_square(Gx, Gy) > CALM:
             restless += 1
             assert trial.good[0] is not trial.phi_t
     assert restless > 3
@@ -232,8 +232,8 @@ def test_an_unusual_minibatch_is_left_out(at):
     state, _ = solver.init(calm[0], 3, np.random.default_rng(0))
     for i, batch in enumerate(calm[1:], 1):
         before = state.trials[0]
-        state, report = solver.step(state, batch._replace(cov=wild[i].cov) if i == at else batch)
-        assert (report.event is not None) == (i == at)
+        state, diagnostics = solver.step(state, batch._replace(cov=wild[i].cov) if i == at else batch)
+        assert (diagnostics.event is not None) == (i == at)
         if i == at:
             after = state.trials[0]
             assert after.phi_t is before.good[0]
@@ -241,7 +241,7 @@ def test_an_unusual_minibatch_is_left_out(at):
         elif at is not None and i == at + 4:
             assert state.trials[0].caution == pytest.approx(0.5**0.5)
     cov = Covariance(views := ArrayViews(p.X, p.y), m := moments(views), units(m, views.dtype))
-    found = captured(*cov.grams(report.A, report.B), 3)[2]
+    found = captured(*cov.grams(diagnostics.A, diagnostics.B), 3)[2]
     # 2.14 without such a minibatch.
     assert found > 2.0
 
@@ -254,10 +254,10 @@ def test_rows_behind_averaged_gram_matrices(size, normaliser, data):
     stream = iter(minibatches(views, size, normaliser, 2000 // size, np.random.default_rng(0)))
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     for batch in stream:
-        state, report = solver.step(state, batch)
+        state, diagnostics = solver.step(state, batch)
         if state.trials[0].weight and state.averaging:
             w = np.arange(1, state.trials[0].weight + 1)
-            assert report.rows == pytest.approx(20 * w.sum() ** 2 / (w**2).sum())
+            assert diagnostics.rows == pytest.approx(20 * w.sum() ** 2 / (w**2).sum())
     assert state.averaging
 
 
@@ -267,8 +267,8 @@ def test_rows_read_again_are_not_new_rows(data):
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     most = 0.0
     for batch in stream:
-        state, report = solver.step(state, batch)
-        most = max(most, 0.0 if report.grams is None else report.rows)
+        state, diagnostics = solver.step(state, batch)
+        most = max(most, 0.0 if diagnostics.grams is None else diagnostics.rows)
     assert most == 2000
 
 
@@ -287,10 +287,11 @@ def test_a_step_recovers_from_unusual_minibatches():
         events = 0
         for i, (batch, other) in enumerate(stream):
             odd = every is not None and i % every == every - 1 and batch.share > 0.3
-            state, report = solver.step(state, batch._replace(cov=other.cov) if odd else batch)
-            events += report.event is not None and "left out" in report.event
+            state, diagnostics = solver.step(state, batch._replace(cov=other.cov) if odd else batch)
+            events += diagnostics.event is not None and "left out" in diagnostics.event
         cov = Covariance(views := ArrayViews(X, Y), m := moments(views), units(m, views.dtype))
-        found[every] = captured(*cov.grams(report.A, report.B), 3)[2], events, state.trials[0].caution
+        tcc = captured(*cov.grams(diagnostics.A, diagnostics.B), 3)[2]
+        found[every] = tcc, events, state.trials[0].caution
     assert found[None][1:] == (0, 1.0)
     assert found[10][1] >= 10
     assert found[10][2] > 0.4

@@ -17,7 +17,7 @@ from ..covariance.preconditioners import diagonal
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..solvers.canonical import canonical
-from ..solvers.problem import Operator, Problem, Products, Report, Solution
+from ..solvers.problem import Diagnostics, Operator, Problem, Products, Solution
 
 
 class NaiveState(NamedTuple):
@@ -41,19 +41,19 @@ class NaiveGradient:
     n_components: int
     step_size: tuple[float, float]
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[NaiveState, Diagnostics]:
         """Gaussian bases, normalised."""
         p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
         return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
-    def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
+    def start(self, cov: Operator, phi: Array, psi: Array) -> tuple[NaiveState, Diagnostics]:
         """A state at given bases, normalised."""
         xx, xy, yx, yy = cov.products(phi, psi)
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components)
         state = NaiveState(phi @ Nx, psi @ Ny, (xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny))
-        return state, Report(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
+        return state, Diagnostics(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
 
-    def step(self, state: NaiveState, cov: Operator) -> tuple[NaiveState, Report]:
+    def step(self, state: NaiveState, cov: Operator) -> tuple[NaiveState, Diagnostics]:
         """One step for both sides."""
         xx, xy, yx, yy = state.products
         eta1, eta2 = self.step_size

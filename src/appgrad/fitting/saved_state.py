@@ -15,7 +15,7 @@ from ..machine.arrays import Array
 from ..solvers import als, appgrad
 from ..solvers.lobpcg import iteration as lobpcg
 from ..solvers.lobpcg.algebra import Grams, Vectors
-from ..solvers.problem import Limits, Problem, Report, Saved
+from ..solvers.problem import Diagnostics, Limits, Problem, Saved
 from ..solvers.setup import Options
 from ..solvers.sparse import pursuit
 from ..solvers.sparse.columns import Taken
@@ -46,7 +46,7 @@ RECORDS: dict[str, Any] = {
     "problem/1": Problem,
     "pursuit-state/1": pursuit.State,
     "pursuit-taken/1": Taken,
-    "report/1": Report,
+    "diagnostics/1": Diagnostics,
     "run/1": Saved,
     "second-moments/1": SecondMoments,
     "sparsity/1": Sparsity,

@@ -12,7 +12,7 @@ from ..covariance.preconditioners import Preconditioner, require_comparable
 from ..machine.arrays import Array
 from .canonical import relative
 from .effort import small_flops
-from .problem import Operator, Products, Report
+from .problem import Diagnostics, Operator, Products
 
 
 class State(NamedTuple):
@@ -43,7 +43,7 @@ class ALS:
     tol: float = 1e-4
     norm: Preconditioner | None = None
 
-    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Operator, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
         p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
@@ -53,7 +53,7 @@ class ALS:
         _, psi, flops = self._regressed(start, cov)
         return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
 
-    def step(self, state: State, cov: Operator) -> tuple[State, Report]:
+    def step(self, state: State, cov: Operator) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
         return self._normalised(cov, phi, psi, flops)
@@ -65,7 +65,7 @@ class ALS:
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _normalised(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+    def _normalised(self, cov: Operator, phi: Array, psi: Array, flops: float) -> tuple[State, Diagnostics]:
         """The state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and what it captures."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
@@ -79,7 +79,7 @@ class ALS:
         residuals = self._residuals(cov, products, P, rho, Qt.T)
         converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
         state = State(phi, psi, products, (P, rho, Qt.T))
-        return state, Report(phi, psi, tcc, flops, converged, products)
+        return state, Diagnostics(phi, psi, tcc, flops, converged, products)
 
     def _residuals(self, cov: Operator, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.

@@ -30,7 +30,7 @@ from .als import ALS
 from .appgrad import AppGrad
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .lobpcg.iteration import LOBPCG
-from .problem import Limits, Operator, Problem, Report, Solution, Solver
+from .problem import Diagnostics, Limits, Operator, Problem, Solution, Solver
 from .setup import Options, Setup, is_full, preconditioner_kind, step_sizes, width_of
 
 # Unless asked otherwise.
@@ -106,14 +106,14 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
             eta = STEP * eta[0], STEP * eta[1]
         solver = AppGrad(k, eta, M, MOMENTUM if auto else 0.0, options.tol)
 
-    def finish(report: Report, stopped: str | None) -> Solution:
-        A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
+    def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
+        A, B = diagnostics.A.astype(np.float64, copy=False), diagnostics.B.astype(np.float64, copy=False)
         # Once: with Gram matrices, it is a pass.
         ridged = cov.ridged(A, B)
-        if report.products is None or _hides_variances(cov):
+        if diagnostics.products is None or _hides_variances(cov):
             plain = cov.products(A, B, ridge=False)
         else:
-            xx, xy, yx, yy = report.products
+            xx, xy, yx, yy = diagnostics.products
             plain = xx - ridged[0], xy, yx, yy - ridged[1]
         if min(directions(cov, A, B, plain)) < k:
             # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
@@ -123,8 +123,8 @@ def batch(views: CountedViews, problem: Problem, options: Options, rng: np.rando
             plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
             # The ridge hides what the data lack.
             require_directions(k, *directions(cov, A, B, plain))
-        elif report.correlations is not None:
-            return solution(cov, report.correlations, A, B, plain, ridged=ridged, norm=norm)
+        elif diagnostics.correlations is not None:
+            return solution(cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm)
         return canonical(cov, A, B, k, plain, ridged, norm if options.solver == "lobpcg" else None)
 
     return Setup(solver, repeat(cov), width, finish, limits)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.views import Views
 from ..machine.arrays import Array
-from .problem import Limits, Report, Solution, Solver
+from .problem import Diagnostics, Limits, Solution, Solver
 from .sparse.thresholds import Sparsity
 
 ITERATIVE = ("als", "appgrad", "stochastic", "lobpcg", "pursuit")
@@ -47,7 +47,7 @@ class Setup(NamedTuple):
     solver: Solver
     covs: Iterator[Any]
     width: int
-    finish: Callable[[Report, str | None], Solution]
+    finish: Callable[[Diagnostics, str | None], Solution]
     limits: Limits
     steps: int | None = None
 

@@ -16,7 +16,7 @@ from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..appgrad import AppGrad
 from ..canonical import canonical, directions, solution
-from ..problem import Operator, Problem, Products, Report, Solution, Solver
+from ..problem import Diagnostics, Operator, Problem, Products, Solution, Solver
 from ..setup import Options, Setup
 from .columns import Columns
 from .pursuit import Pursuit
@@ -42,9 +42,9 @@ def sparse_batch(views: CountedViews, problem: Problem, options: Options, rng: n
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
 
-    def finish(report: Report, stopped: str | None) -> Solution:
+    def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
         assert options.sparsity is not None
-        return finished(cov, report, problem.n_components, options.sparsity)
+        return finished(cov, diagnostics, problem.n_components, options.sparsity)
 
     return Setup(solver, repeat(cov), problem.n_components, finish, limits)
 
@@ -93,9 +93,9 @@ def largest_alpha(cov: Operator, k: int) -> float:
     return float(min(np.sort(row_sizes(target))[-k] for target in targets))
 
 
-def finished(cov: Operator, report: Report, k: int, sparsity: Sparsity) -> Solution:
+def finished(cov: Operator, diagnostics: Diagnostics, k: int, sparsity: Sparsity) -> Solution:
     """Canonical pairs of the columns that are left; those found one by one are not mixed."""
-    A, B = report.A, report.B
+    A, B = diagnostics.A, diagnostics.B
     if A.shape[1] < k:
         # A run that ended before its last components: what they would have started from.
         field = Columns(cov)

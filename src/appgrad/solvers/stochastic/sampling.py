@@ -23,14 +23,14 @@ from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
 from ..effort import small_flops
-from ..problem import Limits, Problem, Report, Solution
+from ..problem import Diagnostics, Limits, Problem, Solution
 from ..setup import Options, Setup, preconditioner_kind, step_sizes, width_of
 from ..sparse.columns import Columns
 from ..sparse.regressions import require_left
 from ..sparse.starts import first_pairs, start_sizes
 from ..sparse.thresholds import limited
 from .minibatches import Buffer, Minibatch, Minibatches
-from .pairs import held_out, leading
+from .pairs import judged_correlations, leading
 from .racing import Stochastic
 
 # Unless asked otherwise: passes, and steps at least.
@@ -51,21 +51,21 @@ def stochastic(
     batches = Minibatches(views, buffer, steps, rng, passes)
     solver = solver_for(buffer, problem, options, rng)
 
-    def finish(report: Report, stopped: str | None) -> Solution:
+    def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
         at_hand = buffer.at_hand()
         if options.sparsity is not None:
-            A, B = limited(report.A, report.B, at_hand.diagonal(), options.sparsity)
+            A, B = limited(diagnostics.A, diagnostics.B, at_hand.diagonal(), options.sparsity)
             require_left(A, B, k, options.sparsity)
-            report = report._replace(A=A, B=B)
+            diagnostics = diagnostics._replace(A=A, B=B)
         if batches.complete and at_hand.n == n:
-            return canonical(at_hand, report.A, report.B, k)
+            return canonical(at_hand, diagnostics.A, diagnostics.B, k)
         wanted = 1 if batches.complete else 2
         allowed = limits.passes is None or views.passes + wanted <= limits.passes
         if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
-            return estimated(buffer, report, k)
+            return estimated(buffer, diagnostics, k)
         m = buffer.moments if batches.complete else moments(views, problem.center)
         cov = Covariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
-        return canonical(cov, report.A, report.B, k)
+        return canonical(cov, diagnostics.A, diagnostics.B, k)
 
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
     paced, left = _paced(batches, start, limits), limits._replace(passes=None)
@@ -114,15 +114,17 @@ def _sparse_start(warm: Covariance, k: int, options: Options) -> tuple[Array, Ar
     return field.dx * A, field.dy * B
 
 
-def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
+def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
     """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
 
     Where the run has not been judged, rows at hand are rows that no step has used.
     """
-    A, B = leading(report, k)
+    A, B = leading(diagnostics, k)
     # Bounds on what these rows have in common say nothing of the others.
     found = canonical(buffer.at_hand(), A, B, k)._replace(error_bounds=np.full(k, np.nan))
-    rho = held_out(report, buffer.halves(), k) if report.judged is None else report.judged
+    rho = diagnostics.judged
+    if rho is None:
+        rho = judged_correlations(diagnostics, buffer.halves(), k)
     return found if rho is None else found._replace(correlations=rho)
 
 
