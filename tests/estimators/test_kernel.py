@@ -111,10 +111,10 @@ def test_the_paper_s_fixed_point_on_gram_matrices(rng):
     np.testing.assert_allclose(np.diag(phi.T @ cov.products(phi, psi)[1]), rho, atol=1e-8)
     solver = AppGrad(2, (1.0, 1.0))
     state, _ = solver.start(cov, phi * rho, psi * rho)
-    after, report = solver.step(state, cov)
+    after, diagnostics = solver.step(state, cov)
     np.testing.assert_allclose(after.phi_t, state.phi_t, atol=1e-7 * np.abs(phi).max())
     np.testing.assert_allclose(after.psi_t, state.psi_t, atol=1e-7 * np.abs(psi).max())
-    np.testing.assert_allclose(report.tcc, rho.sum(), atol=1e-8)
+    np.testing.assert_allclose(diagnostics.tcc, rho.sum(), atol=1e-8)
     # Elsewhere it does move.
     state, _ = solver.start(
         cov, phi * rho + 0.1 * rng.standard_normal(phi.shape) * np.abs(phi).max(), psi * rho

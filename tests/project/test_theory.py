@@ -36,8 +36,8 @@ def test_naive_gradient_leaves_the_true_pair(seed, eta):
     p, cov = problem(seed)
     phi, psi = p.x_weights[:, :1], p.y_weights[:, :1]
     solver = NaiveGradient(1, (eta, eta))
-    state, report = solver.start(cov, phi, psi)
-    assert report.tcc == pytest.approx(RHO[0])
+    state, diagnostics = solver.start(cov, phi, psi)
+    assert diagnostics.tcc == pytest.approx(RHO[0])
     *_, state = states(solver, state, cov, 10)
     assert np.linalg.norm(state.phi - phi) > 1e-3 * eta
     captured = [
@@ -50,11 +50,11 @@ def test_naive_gradient_leaves_the_true_pair(seed, eta):
 def test_naive_gradient_fails_at_rank_k(seed):
     p, cov = problem(seed)
     solver = NaiveGradient(3, (0.1, 0.1))
-    state, report = solver.start(cov, p.x_weights[:, :3], p.y_weights[:, :3])
-    assert report.tcc == pytest.approx(RHO[:3].sum())
+    state, diagnostics = solver.start(cov, p.x_weights[:, :3], p.y_weights[:, :3])
+    assert diagnostics.tcc == pytest.approx(RHO[:3].sum())
     for _ in range(500):
-        state, report = solver.step(state, cov)
-    assert report.tcc < RHO[:3].sum() - 1e-3
+        state, diagnostics = solver.step(state, cov)
+    assert diagnostics.tcc < RHO[:3].sum() - 1e-3
     phi, psi = naive.naive_gradient(p.X, p.y, p.x_weights[:, :3], p.y_weights[:, :3], 0.1, 500)
     np.testing.assert_allclose(state.phi, phi, atol=1e-8)
     np.testing.assert_allclose(state.psi, psi, atol=1e-8)
@@ -179,7 +179,7 @@ def test_starting_at_the_normalised_basis_loses_early_on(seed):
     cov = RowCovariance(views, m, units(m, views.dtype))
     eta = 1 / max(np.linalg.eigvalsh(S)[-1] for S in naive.covariances(p.X, p.y)[::2])
     solver = AppGrad(3, (eta, eta))
-    from_zero, report = solver.init(cov, 3, np.random.default_rng(seed))
+    from_zero, diagnostics = solver.init(cov, 3, np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
     phi, psi = rng.standard_normal((60, 3)), rng.standard_normal((50, 3))
     Gx, _, Gy = cov.grams(phi, psi)
@@ -188,6 +188,6 @@ def test_starting_at_the_normalised_basis_loses_early_on(seed):
     phi = phi @ P @ Qt
     from_phi, other = solver.start(cov, phi, psi)
     for _ in range(6):
-        from_zero, report = solver.step(from_zero, cov)
+        from_zero, diagnostics = solver.step(from_zero, cov)
         from_phi, other = solver.step(from_phi, cov)
-    assert other.tcc < 0.8 * report.tcc
+    assert other.tcc < 0.8 * diagnostics.tcc

@@ -15,7 +15,7 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.solvers.canonical import canonical
 from appgrad.solvers.loop import _is_better, _left, iterate
-from appgrad.solvers.problem import Limits, Report
+from appgrad.solvers.problem import Diagnostics, Limits
 from naive import cca, covariances
 
 
@@ -46,7 +46,7 @@ class Alternating:
         B = B @ whitening(B.T @ Sy @ B, np.zeros(B.shape[1])).W
         tcc = np.linalg.svd(A.T @ Sxy @ B, compute_uv=False).sum()
         change = 0.0 if self.steps < 90 else 1.0
-        return State(A, B), Report(A, B, tcc, flops=100.0, converged=bool(self.tol and change))
+        return State(A, B), Diagnostics(A, B, tcc, flops=100.0, converged=bool(self.tol and change))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def run(problem, solver, **kwargs):
             itertools.repeat(cov),
             2,
             np.random.default_rng(0),
-            finish=lambda report, stopped: canonical(cov, report.A, report.B),
+            finish=lambda diagnostics, stopped: canonical(cov, diagnostics.A, diagnostics.B),
             limits=limits,
             rows=lambda: views.rows,
             n=views.n_samples,
@@ -151,7 +151,7 @@ def test_canonical_with_dependent_columns(problem, rng):
 def test_data_that_end_end_the_run(problem):
     cov, rng = problem[3], np.random.default_rng(0)
     steps = iterate(
-        Alternating(), iter([cov] * 3), 2, rng, finish=lambda *report: report, limits=Limits(), rows=int, n=1
+        Alternating(), iter([cov] * 3), 2, rng, finish=lambda *found: found, limits=Limits(), rows=int, n=1
     )
     assert [progress.stopped for progress in steps] == [None, None, "data"]
 
@@ -207,9 +207,9 @@ def test_residuals_tell_a_solution_from_what_is_near_it(problem, rng):
     ],
 )
 def test_which_state_is_kept(new, old, better):
-    def report(tcc, residual):
-        return Report(np.zeros((1, 1)), np.zeros((1, 1)), tcc, 0.0, False, residual=residual)
+    def diagnostics(tcc, residual):
+        return Diagnostics(np.zeros((1, 1)), np.zeros((1, 1)), tcc, 0.0, False, residual=residual)
 
-    assert _is_better(report(*new), report(*old)) == better
+    assert _is_better(diagnostics(*new), diagnostics(*old)) == better
     # What has converged is what was asked for.
-    assert _is_better(report(*new)._replace(converged=True), report(*old))
+    assert _is_better(diagnostics(*new)._replace(converged=True), diagnostics(*old))

@@ -18,7 +18,7 @@ from appgrad.machine.arrays import Array
 from appgrad.solvers import registry
 from appgrad.solvers.batch import BatchSolver
 from appgrad.solvers.costs import Cost
-from appgrad.solvers.problem import Report
+from appgrad.solvers.problem import Diagnostics
 
 
 class State(NamedTuple):
@@ -40,7 +40,7 @@ class Powers:
         _, xy, yx, _ = cov.products(state.A, state.B)
         A, B = (np.linalg.qr(np.linalg.solve(S, C))[0] for S, C in ((xx, xy), (yy, yx)))
         tcc = captured(*cov.grams(A, B), self.k)[2]
-        return State(A, B), Report(A, B, tcc, 0.0, False)
+        return State(A, B), Diagnostics(A, B, tcc, 0.0, False)
 
 
 class Toy(BatchSolver):

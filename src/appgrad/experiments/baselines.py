@@ -19,7 +19,7 @@ from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..solvers.canonical import canonical
-from ..solvers.problem import Problem, Products, Report, Solution
+from ..solvers.problem import Diagnostics, Problem, Products, Solution
 
 
 class NaiveState(NamedTuple):
@@ -43,19 +43,19 @@ class NaiveGradient:
     n_components: int
     step_size: tuple[float, float]
 
-    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[NaiveState, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[NaiveState, Diagnostics]:
         """Gaussian bases, normalised."""
         p1, p2 = cov.units.widths
         return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
-    def start(self, cov: Covariance, phi: Array, psi: Array) -> tuple[NaiveState, Report]:
+    def start(self, cov: Covariance, phi: Array, psi: Array) -> tuple[NaiveState, Diagnostics]:
         """A state at given bases, normalised."""
         xx, xy, yx, yy = cov.products(phi, psi)
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components)
         state = NaiveState(phi @ Nx, psi @ Ny, (xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny))
-        return state, Report(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
+        return state, Diagnostics(state.phi, state.psi, tcc, cov.flops(phi.shape[1]), False, state.products)
 
-    def step(self, state: NaiveState, cov: Covariance) -> tuple[NaiveState, Report]:
+    def step(self, state: NaiveState, cov: Covariance) -> tuple[NaiveState, Diagnostics]:
         """One step for both sides."""
         xx, xy, yx, yy = state.products
         eta1, eta2 = self.step_size

@@ -42,7 +42,7 @@ RECORDS = {
     "solve.Limits": ("limits/1", "iterations passes seconds flops"),
     "solve.Problem": ("problem/1", "n_components center scale ridge"),
     "solve.Report": (
-        "report/1",
+        "diagnostics/1",
         "A B tcc flops converged products grams correlations residual estimate event stalled rows judged",
     ),
     "stochastic.State": ("stochastic-state/1", "trials checks averaging judged most before"),
@@ -58,10 +58,10 @@ MOMENTS = "moments.Moments"
 TUPLES = {
     "buffered-rows/1": "rows size normaliser portion position moments peaks",
     "kernel-facts/1": "maps variances gamma ridge",
-    "run/1": "state best report iteration flops seconds passes",
+    "run/1": "state best diagnostics iteration flops seconds passes",
     "stochastic-solver/1": "n_components step_size preconditioner adaptive",
     "stream/1": "problem options kept",
-    "stream-steps/1": "waiting buffer solver state report settled used horizon steps single seen",
+    "stream-steps/1": "waiting buffer solver state diagnostics settled used horizon steps single seen",
     "stream-sums/1": "second waiting single",
 }
 

@@ -13,7 +13,7 @@ from ..covariance.preconditioners import Preconditioner, ViewPreconditioner
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
 from ..solvers import registry
-from ..solvers.problem import Limits, Problem, Report, Saved
+from ..solvers.problem import Diagnostics, Limits, Problem, Saved
 from ..solvers.solver import Options
 from ..solvers.sparse.thresholds import Sparsity
 from .streams import Buffered, Steps, Stream, Sums
@@ -33,7 +33,7 @@ RECORDS: dict[str, Any] = {
     "options/1": Options,
     "preconditioner/1": Preconditioner,
     "problem/1": Problem,
-    "report/1": Report,
+    "diagnostics/1": Diagnostics,
     "run/1": Saved,
     "second-moments/1": SecondMoments,
     "sparsity/1": Sparsity,

@@ -17,7 +17,7 @@ from ..machine.memory import budget
 from ..solvers import registry
 from ..solvers.costs import matrices_needed
 from ..solvers.exact import by_covariances, exact
-from ..solvers.problem import Problem, Report, Solution
+from ..solvers.problem import Diagnostics, Problem, Solution
 from ..solvers.solver import Options
 from ..solvers.stochastic.averaging import forgotten
 from ..solvers.stochastic.minibatches import Buffer, shuffled, sliced
@@ -70,8 +70,8 @@ class Steps(NamedTuple):
     buffer: Buffered | None
     solver: Stochastic | None
     state: State | None
-    report: Report | None
-    settled: Report | None
+    diagnostics: Diagnostics | None
+    settled: Diagnostics | None
     used: int
     horizon: int
     steps: int
@@ -217,8 +217,8 @@ class Sketch:
         self.buffer: Buffer | None = None
         self.stochastic: Stochastic | None = None
         self.state: State | None = None
-        self.report: Report | None = None
-        self.settled: Report | None = None
+        self.diagnostics: Diagnostics | None = None
+        self.settled: Diagnostics | None = None
         self.used, self.horizon, self.steps = 0, 0, 0
         self.single, self.seen = True, 0
 
@@ -235,7 +235,7 @@ class Sketch:
             buffer=None if b is None else _buffered(b),
             solver=self.stochastic,
             state=self.state,
-            report=self.report,
+            diagnostics=self.diagnostics,
             settled=self.settled,
             used=self.used,
             horizon=self.horizon,
@@ -250,7 +250,7 @@ class Sketch:
             raise TypeError("the stream holds no steps")
         self.waiting = _views(kept.waiting, p1, p2)
         self.stochastic, self.state = kept.solver, kept.state
-        self.report, self.settled = kept.report, kept.settled
+        self.diagnostics, self.settled = kept.diagnostics, kept.settled
         self.used, self.horizon, self.steps = kept.used, kept.horizon, kept.steps
         self.single, self.seen = kept.single, kept.seen
         if kept.buffer is not None:
@@ -269,7 +269,7 @@ class Sketch:
     @property
     def tcc(self) -> float:
         """Captured correlation, as the last rows suggest it."""
-        return np.nan if self.report is None else self.report.tcc
+        return np.nan if self.diagnostics is None else self.diagnostics.tcc
 
     def add(self, rows: ArrayViews) -> None:
         """More rows, all finite, and as many steps as they allow."""
@@ -311,10 +311,10 @@ class Sketch:
         """
         rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
         complete = self.forget is None and sum(part.n_samples for part in rows) == self.seen
-        if self.report is None or self.buffer is None or complete:
+        if self.diagnostics is None or self.buffer is None or complete:
             return exact(gathered(*rows), self.problem)
-        report = self.report if self.settled is None else self.settled
-        return estimated(self.buffer, report, self.problem.n_components)
+        found = self.diagnostics if self.settled is None else self.settled
+        return estimated(self.buffer, found, self.problem.n_components)
 
     def merge(self, other: Statistics | Sketch) -> None:
         """Iterates of two streams have no sum."""
@@ -342,16 +342,16 @@ class Sketch:
         self._compare()
         if self.stochastic is None or self._deficient():
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
-            self.state, self.report, self.settled = None, None, None
+            self.state, self.diagnostics, self.settled = None, None, None
             self.used, self.horizon = 0, self._reach(FIRST * portion)
 
     def _compare(self) -> None:
         """Drop the result of the last horizon once there is one that captures more of rows to come."""
-        if self.settled is None or self.report is None or self.buffer is None:
+        if self.settled is None or self.diagnostics is None or self.buffer is None:
             return
         k, ahead = self.problem.n_components, self.buffer.to_come()
         new, old = (
-            captured(*ahead.grams(*leading(report, k)), k)[2] for report in (self.report, self.settled)
+            captured(*ahead.grams(*leading(found, k)), k)[2] for found in (self.diagnostics, self.settled)
         )
         if new > GAIN * old:
             self.settled = None
@@ -376,10 +376,10 @@ class Sketch:
         while buffer is not None and self.stochastic is not None and buffer.left >= buffer.size + ahead:
             if self.state is None:
                 k = self._width(buffer.rows, buffer.rows.n_samples)
-                self.state, self.report = self.stochastic.init(buffer.next(self._share()), k, self.rng)
+                self.state, self.diagnostics = self.stochastic.init(buffer.next(self._share()), k, self.rng)
             else:
                 batch = buffer.next(self._share(), buffer.left if judging else 0)
-                self.state, self.report = self.stochastic.step(self.state, batch)
+                self.state, self.diagnostics = self.stochastic.step(self.state, batch)
                 judging = False
             self.used += buffer.size
             self.steps += 1
@@ -401,7 +401,7 @@ class Sketch:
             if self.stochastic.adaptive and not self.state.on_its_way:
                 trial = trial._replace(multiple=SHORTER * trial.multiple)
         else:
-            self.settled = self.report
+            self.settled = self.diagnostics
             length = self._reach(length)
             # What the first rows suggested may hold no longer.
             self.buffer.renew()

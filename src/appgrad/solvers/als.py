@@ -17,7 +17,7 @@ from .batch import BatchSolver, Ready
 from .canonical import relative
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
-from .problem import Limits, Products, Report
+from .problem import Diagnostics, Limits, Products
 from .shortfall import out_of_budget
 from .solver import Options, Outcome
 
@@ -56,7 +56,7 @@ class ALS:
     tol: float = 1e-4
     norm: Preconditioner | None = None
 
-    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
         p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
@@ -66,7 +66,7 @@ class ALS:
         _, psi, flops = self._regressed(start, cov)
         return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
 
-    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
         return self._normalised(cov, phi, psi, flops)
@@ -78,7 +78,7 @@ class ALS:
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _normalised(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Report]:
+    def _normalised(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Diagnostics]:
         """The state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and what it captures."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
@@ -92,7 +92,7 @@ class ALS:
         residuals = self._residuals(cov, products, P, rho, Qt.T)
         converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
         state = State(phi, psi, products, (P, rho, Qt.T))
-        return state, Report(phi, psi, tcc, flops, converged, products)
+        return state, Diagnostics(phi, psi, tcc, flops, converged, products)
 
     def _residuals(self, cov: Covariance, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.

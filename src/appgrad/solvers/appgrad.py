@@ -17,7 +17,7 @@ from ..machine.arrays import Array
 from .batch import BatchSolver, Ready
 from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
-from .problem import Limits, Problem, Products, Report
+from .problem import Diagnostics, Limits, Problem, Products
 from .setup import step_sizes
 from .shortfall import out_of_budget
 from .solver import Options, Outcome, Run
@@ -88,7 +88,7 @@ class AppGrad:
     thresholds: Thresholds | None = None
     first: tuple[Array, Array] | None = None
 
-    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
         if self.first is not None:
             return self.start(cov, *self.first)
@@ -106,25 +106,25 @@ class AppGrad:
         a = contained(self.step_size[0] * length_x, ux.T @ products[0])
         b = contained(self.step_size[1] * length_y, uy.T @ products[3])
         xx, xy, yx, yy = products
-        state, report = self._measured(cov, a * ux, b * uy, (a * xx, b * xy, a * yx, b * yy))
-        return state, report._replace(flops=report.flops + cov.flops(k))
+        state, diagnostics = self._measured(cov, a * ux, b * uy, (a * xx, b * xy, a * yx, b * yy))
+        return state, diagnostics._replace(flops=diagnostics.flops + cov.flops(k))
 
-    def start(self, cov: Covariance, phi_t: Array, psi_t: Array) -> tuple[State, Report]:
+    def start(self, cov: Covariance, phi_t: Array, psi_t: Array) -> tuple[State, Diagnostics]:
         """A state at given variables, such as a fixed point."""
         return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
-    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One iteration; where it runs away, the last calm state and a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
         with np.errstate(over="ignore", invalid="ignore"):
             phi_t, psi_t = self._moved(state, gx, gy)
-            new, report = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
-        if is_lost(new.size, report.tcc, state.calm.trail[-1]):
-            return _recovered(state, new.size, report.flops)
+            new, diagnostics = self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
+        if is_lost(new.size, diagnostics.tcc, state.calm.trail[-1]):
+            return _recovered(state, new.size, diagnostics.flops)
         new = _followed(state, new)
         # A step that is too short gains nothing either, but phi_t still grows.
         converged = _settled(new.trail, self.tol) and _settled(new.sizes, 10 * self.tol)
-        return new, report._replace(converged=converged)
+        return new, diagnostics._replace(converged=converged)
 
     def _moved(self, state: State, gx: Array, gy: Array) -> tuple[Array, Array]:
         """phi_t and psi_t after a step against the gradients, with momentum and thresholds if asked for."""
@@ -138,7 +138,7 @@ class AppGrad:
 
     def _measured(
         self, cov: Covariance, phi_t: Array, psi_t: Array, products: Products
-    ) -> tuple[State, Report]:
+    ) -> tuple[State, Diagnostics]:
         """The state at phi_t and psi_t: normalisers and the correlation they capture."""
         xx, xy, _, yy = products
         Gx, Gxy, Gy = phi_t.T @ xx, phi_t.T @ xy, psi_t.T @ yy
@@ -151,16 +151,16 @@ class AppGrad:
         state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (size,), (phi_t, psi_t))
         # A sparse state captures less than one on its way to it.
         sparse = self.thresholds is not None
-        return state, Report(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
+        return state, Diagnostics(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
 
 
-def _recovered(state: State, size: float, flops: float) -> tuple[State, Report]:
+def _recovered(state: State, size: float, flops: float) -> tuple[State, Diagnostics]:
     """The last calm state and a shorter step, after one that led to mean squares of `size`."""
     good = state.calm
     factor = cut(size, good.size)
     event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
-    report = Report(good.phi_t, good.psi_t, good.trail[-1], flops, False, good.products, event=event)
-    return good._replace(caution=state.caution / factor, good=good), report
+    found = Diagnostics(good.phi_t, good.psi_t, good.trail[-1], flops, False, good.products, event=event)
+    return good._replace(caution=state.caution / factor, good=good), found
 
 
 def _followed(state: State, new: State) -> State:

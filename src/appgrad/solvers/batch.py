@@ -15,7 +15,7 @@ from ..data.derived import CountedViews
 from ..data.views import Views
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
-from .problem import Algorithm, Limits, Problem, Report, Solution
+from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .setup import preconditioner_kind, width_of
 from .shortfall import out_of_budget
 from .solver import Options, Outcome, Run
@@ -133,16 +133,21 @@ class BatchSolver:
 
 
 def finished(
-    cov: Covariance, k: int, norm: Preconditioner, own_norm: bool, report: Report, stopped: str | None
+    cov: Covariance,
+    k: int,
+    norm: Preconditioner,
+    own_norm: bool,
+    diagnostics: Diagnostics,
+    stopped: str | None,
 ) -> Solution:
     """The solution at the best state of a run."""
-    A, B = report.A.astype(np.float64, copy=False), report.B.astype(np.float64, copy=False)
+    A, B = diagnostics.A.astype(np.float64, copy=False), diagnostics.B.astype(np.float64, copy=False)
     # Once: with Gram matrices, it is a pass.
     ridged = cov.ridged(A, B)
-    if report.products is None or _hides_variances(cov):
+    if diagnostics.products is None or _hides_variances(cov):
         plain = cov.products(A, B, ridge=False)
     else:
-        xx, xy, yx, yy = report.products
+        xx, xy, yx, yy = diagnostics.products
         plain = xx - ridged[0], xy, yx, yy - ridged[1]
     if min(directions(cov, A, B, plain)) < k:
         # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
@@ -152,8 +157,8 @@ def finished(
         plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
         # The ridge hides what the data lack.
         require_directions(k, *directions(cov, A, B, plain))
-    elif report.correlations is not None:
-        return solution(cov, report.correlations, A, B, plain, ridged=ridged, norm=norm)
+    elif diagnostics.correlations is not None:
+        return solution(cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm)
     return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import Algorithm, Limits, Progress, Report, Saved, Solution
+from .problem import Algorithm, Diagnostics, Limits, Progress, Saved, Solution
 
 # States whose captured correlations differ by less than this share capture the same.
 ROUNDING = 1e-10
@@ -24,7 +24,7 @@ def iterate(
     k: int,
     rng: np.random.Generator,
     *,
-    finish: Callable[[Report, str | None], Solution],
+    finish: Callable[[Diagnostics, str | None], Solution],
     limits: Limits,
     rows: Callable[[], int],
     n: int,
@@ -46,25 +46,25 @@ def iterate(
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
-    report: Report | None = None
-    best: Report | None = None
+    diagnostics: Diagnostics | None = None
+    best: Diagnostics | None = None
     trail = deque[tuple[Limits, float]](maxlen=50)
     if saved is not None:
-        state, best, report, iteration, flops = saved[:5]
+        state, best, diagnostics, iteration, flops = saved[:5]
         start -= saved.seconds
-    cov = None if report is not None else next(covs, None)
-    while cov is not None or report is not None:
+    cov = None if diagnostics is not None else next(covs, None)
+    while cov is not None or diagnostics is not None:
         if cov is not None:
-            state, report = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
+            state, diagnostics = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
             iteration += 1
-            flops += report.flops
-            if best is None or _is_better(report, best):
-                best = report
-        assert report is not None
+            flops += diagnostics.flops
+            if best is None or _is_better(diagnostics, best):
+                best = diagnostics
+        assert diagnostics is not None
         assert best is not None
-        now = Saved(state, best, report, iteration, flops, time.perf_counter() - start, rows() / n)
+        now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
-        trail.append((spent, report.residual))
+        trail.append((spent, diagnostics.residual))
         progress = Progress(
             iteration,
             now.passes,
@@ -72,14 +72,14 @@ def iterate(
             flops,
             best.tcc,
             partial(finish, best, None),
-            event=report.event,
-            residual=report.residual,
+            event=diagnostics.event,
+            residual=diagnostics.residual,
             saved=partial(_itself, now),
             rows=rows(),
             left=_left(trail, limits if expected is None else expected, tol),
         )
-        stopped = "converged" if report.converged else _exhausted(spent, limits)
-        if stopped is None and report.stalled:
+        stopped = "converged" if diagnostics.converged else _exhausted(spent, limits)
+        if stopped is None and diagnostics.stalled:
             stopped = "stalled"
         answer = None if callback is None or cov is None else callback(progress)
         if stopped is None and says_stop(answer):
@@ -101,19 +101,19 @@ def _itself(value: Saved) -> Saved:
     return value
 
 
-def _is_better(report: Report, best: Report) -> bool:
-    """Whether a report takes the place of an earlier one: more correlation, or as much with less residual.
+def _is_better(new: Diagnostics, best: Diagnostics) -> bool:
+    """True if a step takes the place of the best so far: more correlation, or as much with less residual.
 
     Rounding can feign correlation where columns nearly depend on each other: such a state has residuals far
     larger than others.
     """
-    if report.converged or report.estimate or best.estimate or not np.isfinite(best.tcc):
+    if new.converged or new.estimate or best.estimate or not np.isfinite(best.tcc):
         return True
-    if abs(report.tcc - best.tcc) <= ROUNDING * abs(best.tcc):
-        return report.residual <= best.residual
-    if report.tcc > best.tcc:
-        return not report.residual > FEIGNED * best.residual
-    return report.residual < best.residual / FEIGNED
+    if abs(new.tcc - best.tcc) <= ROUNDING * abs(best.tcc):
+        return new.residual <= best.residual
+    if new.tcc > best.tcc:
+        return not new.residual > FEIGNED * best.residual
+    return new.residual < best.residual / FEIGNED
 
 
 def _exhausted(spent: Limits, limits: Limits) -> str | None:

@@ -55,7 +55,7 @@ class Solution(NamedTuple):
     ranks: tuple[int, int]
 
 
-class Report(NamedTuple):
+class Diagnostics(NamedTuple):
     """What one step found out on the way: diagnostics travel apart from the state.
 
     A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand (from as
@@ -85,10 +85,10 @@ class Report(NamedTuple):
 class Algorithm(Protocol):
     """Hyper-parameters and one step; no loop, no printing."""
 
-    def init(self, cov: Any, k: int, rng: np.random.Generator) -> tuple[Any, Report]:
+    def init(self, cov: Any, k: int, rng: np.random.Generator) -> tuple[Any, Diagnostics]:
         """The first state, for bases of k columns."""
 
-    def step(self, state: Any, cov: Any) -> tuple[Any, Report]:
+    def step(self, state: Any, cov: Any) -> tuple[Any, Diagnostics]:
         """The next state: a NamedTuple with only what the step after it needs."""
 
 
@@ -105,8 +105,8 @@ class Saved(NamedTuple):
     """All that a run needs to go on: what a checkpoint holds."""
 
     state: Any
-    best: Report
-    report: Report
+    best: Diagnostics
+    diagnostics: Diagnostics
     iteration: int
     flops: float
     seconds: float

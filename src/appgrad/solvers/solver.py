@@ -11,7 +11,7 @@ from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import Array
 from .costs import Cost, Rates
-from .problem import Algorithm, Limits, Problem, Progress, Report, Saved, Solution
+from .problem import Algorithm, Diagnostics, Limits, Problem, Progress, Saved, Solution
 from .sparse.thresholds import Sparsity
 
 
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     algorithm: Algorithm
     covs: Iterator[Any]
     width: int
-    finish: Callable[[Report, str | None], Solution]
+    finish: Callable[[Diagnostics, str | None], Solution]
     limits: Limits
     views: CountedViews
     steps: int | None = None

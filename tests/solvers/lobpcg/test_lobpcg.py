@@ -60,7 +60,7 @@ def test_carried_products_are_those_of_the_columns(dtype, data):
 
 def test_every_iteration_captures_more(data):
     cov = operator(*data)
-    tcc = [report.tcc for _, report in states(LOBPCG(3, jacobi(cov), tol=0), cov, 8, REFRESH + 5)]
+    tcc = [diagnostics.tcc for _, diagnostics in states(LOBPCG(3, jacobi(cov), tol=0), cov, 8, REFRESH + 5)]
     assert np.all(np.diff(tcc) > -1e-10)
     best = naive.cca(*data, 3)[0].sum()
     assert tcc[-1] < best + 1e-9
@@ -81,9 +81,9 @@ def test_moves_pay(data):
         )
         c = state.pairs.A.shape[1]
         grams = type(state.grams)(*(G[:c, :c] for G in state.grams[:3]))
-        state, report = solver.step(state._replace(moves=none, grams=grams), cov)
+        state, diagnostics = solver.step(state._replace(moves=none, grams=grams), cov)
     with_moves = states(solver, cov, 8, 12)[-1][1]
-    assert best - with_moves.tcc < 0.2 * (best - report.tcc)
+    assert best - with_moves.tcc < 0.2 * (best - diagnostics.tcc)
 
 
 def test_the_exact_preconditioner_needs_few_iterations(data):
@@ -113,12 +113,12 @@ def test_converged_pairs_are_locked(data):
     cov = operator(*data)
     cov = Watched(cov.views, cov.moments, cov.units)
     solver, tol = LOBPCG(5, jacobi(cov), tol=1e-3), 1e-3
-    state, report = solver.init(cov, 10, np.random.default_rng(0))
+    state, diagnostics = solver.init(cov, 10, np.random.default_rng(0))
     for _ in range(100):
-        if report.converged:
+        if diagnostics.converged:
             break
         open_pairs = int(np.count_nonzero(state.residuals >= tol))
-        state, report = solver.step(state, cov)
+        state, diagnostics = solver.step(state, cov)
         assert widths[-1] == open_pairs
     assert min(widths) < 10
     assert np.all(state.residuals[:5] < tol)
@@ -143,7 +143,7 @@ def test_sparse_rows_begin_in_single_precision_and_end_in_double(words):
     X, Y = words
     views = CountedViews(ArrayViews(X, Y))
     options, rng = Options("lobpcg", limits=Limits(iterations=500)), np.random.default_rng(0)
-    seen = [p.saved().report.A.dtype for p in run(views, Problem(5), options, rng)]
+    seen = [p.saved().diagnostics.A.dtype for p in run(views, Problem(5), options, rng)]
     assert seen[0] == np.float32
     assert seen[-1] == np.float64
     model, _ = fitted(X, Y, 5)
@@ -243,10 +243,10 @@ def test_columns_lost_grow_back(data):
     state, _ = solver.init(cov, 1, np.random.default_rng(0))
     state = state._replace(width=8)
     for _ in range(60):
-        state, report = solver.step(state, cov)
+        state, diagnostics = solver.step(state, cov)
     assert state.pairs.A.shape[1] == 8
     full = states(solver, cov, 8, 60)[-1][1]
-    assert report.tcc == pytest.approx(full.tcc, rel=1e-6)
+    assert diagnostics.tcc == pytest.approx(full.tcc, rel=1e-6)
 
 
 def test_no_pass_for_no_columns(data):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import naive
 from appgrad import CCA
+from appgrad.cli.main import report
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
 from appgrad.covariance.rows import RowCovariance
@@ -213,10 +214,10 @@ def test_only_calm_states_are_returned_to(data):
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     restless = 0
     for batch in stream:
-        state, report = solver.step(state, batch)
+        state, diagnostics = solver.step(state, batch)
         trial = state.trials[0]
         Gx, _, Gy = batch.normaliser.grams(trial.phi_t, trial.psi_t)
-        if report.event is None and mean_square(Gx, Gy) > CALM:
+        if diagnostics.event is None and mean_square(Gx, Gy) > CALM:
             restless += 1
             assert trial.good[0] is not trial.phi_t
     assert restless > 3
@@ -234,8 +235,8 @@ def test_an_unusual_minibatch_is_left_out(at):
     state, _ = solver.init(calm[0], 3, np.random.default_rng(0))
     for i, batch in enumerate(calm[1:], 1):
         before = state.trials[0]
-        state, report = solver.step(state, batch._replace(cov=wild[i].cov) if i == at else batch)
-        assert (report.event is not None) == (i == at)
+        state, diagnostics = solver.step(state, batch._replace(cov=wild[i].cov) if i == at else batch)
+        assert (diagnostics.event is not None) == (i == at)
         if i == at:
             after = state.trials[0]
             assert after.phi_t is before.good[0]
@@ -256,10 +257,10 @@ def test_rows_behind_averaged_gram_matrices(size, normaliser, data):
     stream = iter(minibatches(views, size, normaliser, 2000 // size, np.random.default_rng(0)))
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     for batch in stream:
-        state, report = solver.step(state, batch)
+        state, diagnostics = solver.step(state, batch)
         if state.trials[0].weight and state.averaging:
             w = np.arange(1, state.trials[0].weight + 1)
-            assert report.rows == pytest.approx(20 * w.sum() ** 2 / (w**2).sum())
+            assert diagnostics.rows == pytest.approx(20 * w.sum() ** 2 / (w**2).sum())
     assert state.averaging
 
 
@@ -269,8 +270,8 @@ def test_rows_read_again_are_not_new_rows(data):
     state, _ = solver.init(next(stream), 3, np.random.default_rng(0))
     most = 0.0
     for batch in stream:
-        state, report = solver.step(state, batch)
-        most = max(most, 0.0 if report.grams is None else report.rows)
+        state, diagnostics = solver.step(state, batch)
+        most = max(most, 0.0 if diagnostics.grams is None else diagnostics.rows)
     assert most == 2000
 
 

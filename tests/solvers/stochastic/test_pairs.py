@@ -8,8 +8,8 @@ from appgrad.covariance.moments import moments
 from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
-from appgrad.solvers.problem import Report
-from appgrad.solvers.stochastic.pairs import held_out, leading, noise_share
+from appgrad.solvers.problem import Diagnostics
+from appgrad.solvers.stochastic.pairs import judged_correlations, leading, noise_share
 
 RHO = np.linspace(0.8, 0.02, 30)
 
@@ -20,12 +20,12 @@ def rows_of(n, rng, rho=RHO):
     return x, rho * x + np.sqrt(1 - rho**2) * e
 
 
-def report_of(x, y, A, B, rows=None):
+def diagnostics_of(x, y, A, B, rows=None):
     """Bases A and B with the Gram matrices of some rows."""
     U, V = x @ A, y @ B
     n = len(x)
     grams = U.T @ U / n, U.T @ V / n, V.T @ V / n
-    return Report(A, B, 0.0, 0.0, False, grams=grams, rows=n if rows is None else rows)
+    return Diagnostics(A, B, 0.0, 0.0, False, grams=grams, rows=n if rows is None else rows)
 
 
 def turned(rng, c=30):
@@ -50,9 +50,9 @@ def test_iterates_at_a_fixed_point_help(rows, uneven):
         rng = np.random.default_rng(seed)
         R = turned(rng)
         A, B = uneven * RHO[:, None] * R, (2 - uneven) * RHO[:, None] * R
-        report = report_of(*rows_of(rows, rng), A, B)
-        alone = caught(*leading(report._replace(rows=1e15), k))
-        gains.append((caught(*leading(report, k)) - alone) / (RHO[:k].sum() - alone))
+        diagnostics = diagnostics_of(*rows_of(rows, rng), A, B)
+        alone = caught(*leading(diagnostics._replace(rows=1e15), k))
+        gains.append((caught(*leading(diagnostics, k)) - alone) / (RHO[:k].sum() - alone))
     assert np.median(gains) > 0.6
 
 
@@ -61,7 +61,7 @@ def test_rows_alone_where_they_are_many(rng):
     x, y = rows_of(500, rng)
     A, B = RHO[:, None] * R, RHO[:, None] * R
     _, U, V = naive.cca(x @ A, y @ B, 4)
-    P, Q = leading(report_of(x - x.mean(0), y - y.mean(0), A, B, rows=1e15), 4)
+    P, Q = leading(diagnostics_of(x - x.mean(0), y - y.mean(0), A, B, rows=1e15), 4)
     for found, expected in ((P, A @ U), (Q, B @ V)):
         turn = np.linalg.lstsq(found, expected, rcond=None)[0]
         np.testing.assert_allclose(found @ turn, expected, atol=1e-6)
@@ -71,10 +71,10 @@ def test_iterates_that_mislead_are_not_believed():
     """Lengths in the wrong order: the weakest pairs are the longest."""
     rng, k = np.random.default_rng(0), 5
     size = RHO[::-1]
-    report = report_of(*rows_of(20000, rng), np.diag(size), np.diag(size))
-    alone = caught(*leading(report._replace(rows=1e15), k))
-    assert caught(*leading(report, k)) > 0.995 * alone
-    assert caught(*leading(report._replace(rows=1.0), k)) < 0.2 * alone
+    diagnostics = diagnostics_of(*rows_of(20000, rng), np.diag(size), np.diag(size))
+    alone = caught(*leading(diagnostics._replace(rows=1e15), k))
+    assert caught(*leading(diagnostics, k)) > 0.995 * alone
+    assert caught(*leading(diagnostics._replace(rows=1.0), k)) < 0.2 * alone
 
 
 @pytest.mark.parametrize("rho", [RHO, np.linspace(0.95, 0.5, 30)], ids=["weak", "strong"])
@@ -85,8 +85,8 @@ def test_the_share_of_noise(rows, rho):
     samples = []
     for seed in range(20):
         x, y = rows_of(rows, np.random.default_rng(seed), rho)
-        report = report_of(x, y, np.eye(c), np.eye(c))
-        Gx, Gxy, Gy = report.grams
+        diagnostics = diagnostics_of(x, y, np.eye(c), np.eye(c))
+        Gx, Gxy, Gy = diagnostics.grams
         Nx, Ny = (v / np.sqrt(w) @ v.T for w, v in map(np.linalg.eigh, (Gx, Gy)))
         samples.append(Nx @ Gxy @ Ny)
         noise.append(np.sum((samples[-1] - np.diag(rho)) ** 2))
@@ -107,7 +107,7 @@ def test_directions_that_only_one_side_has():
     """Three pairs are there, and found, though the other side would have a fourth."""
     Gx, Gy = np.diag([0.81, 0.64, 0.09, 0.0]), np.diag([0.81, 0.64, 0.09, 0.81])
     Gxy = np.diag([0.9, 0.8, 0.3, 0.0]) * np.sqrt(np.outer(np.diag(Gx), np.diag(Gy)))
-    A, B = leading(Report(np.eye(4), np.eye(4), 0.0, 0.0, False, grams=(Gx, Gxy, Gy), rows=10), 3)
+    A, B = leading(Diagnostics(np.eye(4), np.eye(4), 0.0, 0.0, False, grams=(Gx, Gxy, Gy), rows=10), 3)
     assert np.linalg.matrix_rank(A) == np.linalg.matrix_rank(B) == 3
 
 
@@ -121,16 +121,16 @@ def covariances_of(x, y, halves=2):
 
 def test_rows_held_out_do_not_flatter(rng):
     x, y = rng.standard_normal((600, 30)), rng.standard_normal((600, 30))
-    report = Report(np.eye(30), np.eye(30), 0.0, 0.0, False)
-    judged = held_out(report, covariances_of(x, y), 3)
+    diagnostics = Diagnostics(np.eye(30), np.eye(30), 0.0, 0.0, False)
+    judged = judged_correlations(diagnostics, covariances_of(x, y), 3)
     assert np.all(judged < 0.12)
     assert np.all(naive.cca(x, y, 3)[0] > 0.3)
     x, y = rows_of(20000, rng)
-    np.testing.assert_allclose(held_out(report, covariances_of(x, y), 3), RHO[:3], atol=0.05)
+    np.testing.assert_allclose(judged_correlations(diagnostics, covariances_of(x, y), 3), RHO[:3], atol=0.05)
 
 
 def test_too_few_rows_to_judge_by(rng):
     x, y = rng.standard_normal((100, 30)), rng.standard_normal((100, 30))
-    report = Report(np.eye(30), np.eye(30), 0.0, 0.0, False)
-    assert held_out(report, covariances_of(x, y), 3) is None
-    assert held_out(report, covariances_of(np.ones((200, 30)), np.ones((200, 30))), 3) is None
+    diagnostics = Diagnostics(np.eye(30), np.eye(30), 0.0, 0.0, False)
+    assert judged_correlations(diagnostics, covariances_of(x, y), 3) is None
+    assert judged_correlations(diagnostics, covariances_of(np.ones((200, 30)), np.ones((200, 30))), 3) is None

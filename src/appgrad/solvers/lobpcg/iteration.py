@@ -14,7 +14,7 @@ from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
 from ..costs import small_flops
-from ..problem import Report
+from ..problem import Diagnostics
 from .algebra import (
     Grams,
     Vectors,
@@ -90,7 +90,7 @@ class LOBPCG:
     single: bool = False
     norm: Preconditioner | None = None
 
-    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
         p1, p2 = cov.units.widths
         dtype = np.dtype(np.float32 if self.single else np.float64)
@@ -101,9 +101,9 @@ class LOBPCG:
         require_comparable(grams.x, grams.y)
         none = no_vectors(p1, p2, dtype)
         state = self._ritz(cov, (start, none, none), grams, k)
-        return self._reported(state, cov.flops(k))
+        return self._with_diagnostics(state, cov.flops(k))
 
-    def step(self, state: State, cov: Covariance) -> tuple[State, Report]:
+    def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
@@ -112,8 +112,9 @@ class LOBPCG:
         new = measured(cov, zx, zy)
         grams = bordered(cov, (state.pairs, state.moves), state.grams, new)
         after = self._ritz(cov, (state.pairs, state.moves, new), grams, state.width)
-        flops = cov.flops(zx.shape[1]) + small_flops(len(zx) + len(zy), 3 * state.width)
-        return self._reported(self._compared(after, state), flops + self.preconditioner.flops(state.width))
+        p, width = len(zx) + len(zy), state.width
+        flops = cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
+        return self._with_diagnostics(self._compared(after, state), flops)
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
@@ -165,7 +166,7 @@ class LOBPCG:
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
         return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
 
-    def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> tuple[State, Report]:
+    def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> tuple[State, Diagnostics]:
         """The same pairs and moves with products computed anew, one after the other: half the memory."""
         pairs, moves = (
             measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)
@@ -173,7 +174,7 @@ class LOBPCG:
         none = no_vectors(len(pairs.A), len(pairs.B), dtype)
         after = self._ritz(cov, (pairs, moves, none), grams_of(cov, pairs, moves), state.width)
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
-        return self._reported(after._replace(mark=state.mark), flops)
+        return self._with_diagnostics(after._replace(mark=state.mark), flops)
 
     def _is_short(self, state: State) -> bool:
         """True if there are fewer pairs than asked for."""
@@ -185,14 +186,14 @@ class LOBPCG:
         worst = np.inf if self._is_short(state) else float(state.residuals[:k].max())
         return worst, float(state.rho[:k].sum())
 
-    def _reported(self, state: State, flops: float) -> tuple[State, Report]:
+    def _with_diagnostics(self, state: State, flops: float) -> tuple[State, Diagnostics]:
         """The state, and what is said of it: whether it has converged, or stalls."""
         k, coarse = self.n_components, state.is_coarse
         # Without the guard columns, which would mix with those of the same correlation and are less exact.
         A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
         worst, tcc = self._reached(state)
         patience = SHORT_PATIENCE if self._is_short(state) else PATIENCE
-        report = Report(
+        found = Diagnostics(
             A,
             B,
             tcc=tcc,
@@ -204,7 +205,7 @@ class LOBPCG:
             estimate=coarse,
             stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
         )
-        return state, report
+        return state, found
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:

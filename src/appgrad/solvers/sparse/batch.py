@@ -16,7 +16,7 @@ from ...data.views import Views
 from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..canonical import canonical, directions, solution
-from ..problem import Algorithm, Problem, Products, Report, Solution
+from ..problem import Algorithm, Diagnostics, Problem, Products, Solution
 from ..solver import Options, Run
 from .columns import Columns
 from .regressions import NothingLeftError, require_left
@@ -41,8 +41,8 @@ def sparse_run(
     if limits.iterations is None:
         limits = limits._replace(iterations=ITERATIONS)
 
-    def finish(report: Report, stopped: str | None) -> Solution:
-        return finished(cov, report, k, sparsity)
+    def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
+        return finished(cov, diagnostics, k, sparsity)
 
     return Run(algorithm, repeat(cov), k, finish, limits, views)
 
@@ -106,9 +106,9 @@ def largest_alpha(cov: ColumnCovariance, k: int) -> float:
     return float(min(np.sort(row_sizes(target))[-k] for target in targets))
 
 
-def finished(cov: ColumnCovariance, report: Report, k: int, sparsity: Sparsity) -> Solution:
+def finished(cov: ColumnCovariance, diagnostics: Diagnostics, k: int, sparsity: Sparsity) -> Solution:
     """Canonical pairs of the columns that are left; those found one by one are not mixed."""
-    A, B = report.A, report.B
+    A, B = diagnostics.A, diagnostics.B
     if A.shape[1] < k:
         # A run that ended before its last components: what they would have started from.
         field = Columns(cov)

@@ -13,7 +13,7 @@ from ...covariance.operators import ColumnCovariance
 from ...machine.arrays import Array
 from ..costs import small_flops
 from ..gradient import gradients
-from ..problem import Products, Report
+from ..problem import Diagnostics, Products
 from .columns import Columns, Taken
 from .regressions import NothingLeftError, VanishedError, alternated, change
 from .starts import WIDEST, counts_down, first_pairs, start_sizes
@@ -67,7 +67,7 @@ class Pursuit:
     step_size: tuple[float, float] = (1.0, 1.0)
     first: tuple[Array, Array] | None = None
 
-    def init(self, cov: ColumnCovariance, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, cov: ColumnCovariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """The start, and the first iteration."""
         field, sizes = Columns(cov), start_sizes(cov, self.sparsity)
         A, B = first_pairs(field, self._at_a_time, sizes) if self.first is None else self.first
@@ -75,7 +75,7 @@ class Pursuit:
         state = State(A, B, field.products(A, B), self._ahead(cov), nothing)
         return self.step(self._began(state, field), cov)
 
-    def step(self, state: State, cov: ColumnCovariance) -> tuple[State, Report]:
+    def step(self, state: State, cov: ColumnCovariance) -> tuple[State, Diagnostics]:
         """One iteration, or the first one of the next component."""
         if state.settled and state.done[0].shape[1] + state.A.shape[1] < self.n_components:
             state = self._next_component(state, cov)
@@ -92,7 +92,7 @@ class Pursuit:
         new = new._replace(settled=settled)
         if self.sparsity.penalty == "l0" and not ahead:
             new = self._kept(new, field)
-        return self._reported(new, field, flops)
+        return self._with_diagnostics(new, field, flops)
 
     def _kept(self, state: State, field: Columns) -> State:
         """The state and the best so far; that itself where hard thresholds go round in circles.
@@ -237,15 +237,15 @@ class Pursuit:
         most = "use less" if useful is None else f"the largest useful value is about {useful:.3g}"
         return NothingLeftError(f"alpha={found:g} leaves {left} of {view}: {most}")
 
-    def _reported(self, state: State, field: Columns, flops: float) -> tuple[State, Report]:
+    def _with_diagnostics(self, state: State, field: Columns, flops: float) -> tuple[State, Diagnostics]:
         A, B, tcc = state.A, state.B, _captured(state, field)
         if state.taken is not None:
             tcc += float(state.taken.rho.sum())
         A, B = np.hstack([state.done[0], A]), np.hstack([state.done[1], B])
         flops += field.cov.flops(self._at_a_time) + small_flops(len(A) + len(B), self._at_a_time)
         finished = state.settled and A.shape[1] == self.n_components
-        report = Report(field.dx * A, field.dy * B, tcc, flops, finished and self.tol > 0, estimate=True)
-        return state, report
+        converged = finished and self.tol > 0
+        return state, Diagnostics(field.dx * A, field.dy * B, tcc, flops, converged, estimate=True)
 
 
 def _captured(state: State, field: Columns) -> float:

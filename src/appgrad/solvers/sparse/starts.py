@@ -55,20 +55,21 @@ def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
     p1, p2 = len(field.dx), len(field.dy)
     tried = int(np.clip(budget() // (128 * (p1 + p2)), 8, TRIED))
     nothing_x, nothing_y = np.zeros((p1, 0)), np.zeros((p2, 0))
-    A, B = _climbed(field, nothing_x, _units(entries.columns, p2, tried))
-    C, D = _climbed(field, _units(entries.rows, p1, tried), nothing_y)
+    A, B = _climbed(field, nothing_x, _unit_vectors(entries.columns, p2, tried))
+    C, D = _climbed(field, _unit_vectors(entries.rows, p1, tried), nothing_y)
     A, B = np.hstack([A, C]), np.hstack([B, D])
     xx, xy, _, yy = field.products(A, B)
     (A, sx), (B, sy) = _unit(A, xx), _unit(B, yy)
     rho = np.einsum("ij,ij->j", A, xy) * sy
     chosen = _distinct(rho, A.T @ (xx * sx))
     # The most correlated pair of columns alone is one more, and the last.
-    a, b = _units(entries.rows[:1], p1, 1), _units(entries.columns[:1], p2, 1) * np.sign(entries.values[0])
+    a = _unit_vectors(entries.rows[:1], p1, 1)
+    b = _unit_vectors(entries.columns[:1], p2, 1) * np.sign(entries.values[0])
     A, B = np.hstack([A[:, chosen], a]), np.hstack([B[:, chosen] * np.sign(rho[chosen]), b])
     return _best(field, A, B, size)
 
 
-def _units(columns: Array, p: int, most: int) -> Array:
+def _unit_vectors(columns: Array, p: int, most: int) -> Array:
     """Unit vectors of these columns, each once, in the order in which they come first."""
     first = np.sort(np.unique(columns, return_index=True)[1])[:most]
     found = np.zeros((p, len(first)))

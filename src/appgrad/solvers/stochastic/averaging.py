@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine.arrays import Array
-from ..problem import Report
+from ..problem import Diagnostics
 from ..sparse.thresholds import Sparsity, largest_rows
 from .minibatches import Minibatch
 from .trial import Trial, towards
@@ -44,13 +44,14 @@ def forgotten(trial: Trial) -> Trial:
     return trial._replace(weight=0, means=(), mean_grams=None, mean_rows=0.0)
 
 
-def averaged(report: Report, trial: Trial, sparsity: Sparsity | None) -> Report:
-    """The report with the averages as its bases; sparse ones have the rows that most iterates had."""
+def averaged(diagnostics: Diagnostics, trial: Trial, sparsity: Sparsity | None) -> Diagnostics:
+    """Diagnostics with the averages as bases; sparse ones have the rows that most iterates had."""
     A, B = trial.means[:2]
     if sparsity is None:
-        return report._replace(A=A, B=B, grams=trial.mean_grams, rows=trial.mean_rows)
+        return diagnostics._replace(A=A, B=B, grams=trial.mean_grams, rows=trial.mean_rows)
     count_x, count_y = sparsity.n_nonzero or (len(A), len(B))
-    return report._replace(A=_of_most(A, trial.means[2], count_x), B=_of_most(B, trial.means[3], count_y))
+    A, B = _of_most(A, trial.means[2], count_x), _of_most(B, trial.means[3], count_y)
+    return diagnostics._replace(A=A, B=B)
 
 
 def _of_most(A: Array, share: Array, count: int) -> Array:

@@ -8,10 +8,10 @@ from ...covariance.linalg import inverse_root
 from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ..canonical import canonical
-from ..problem import Report
+from ..problem import Diagnostics
 
 
-def leading(report: Report, k: int) -> tuple[Array, Array]:
+def leading(diagnostics: Diagnostics, k: int) -> tuple[Array, Array]:
     """The k most correlated combinations of the columns of A and of B, as far as the step knows.
 
     The correlation matrix T of all combinations is known from rows, with noise, and from the iterates
@@ -19,15 +19,15 @@ def leading(report: Report, k: int) -> tuple[Array, Array]:
     (phi_t'Sx phi_t)^1/2 and (psi_t'Sy psi_t)^1/2. The two are weighed by how far they are apart, and how
     much of that is noise (Stein 1956).
     """
-    if report.grams is None:
-        return report.A, report.B
-    Gx, Gxy, Gy = report.grams
+    if diagnostics.grams is None:
+        return diagnostics.A, diagnostics.B
+    Gx, Gxy, Gy = diagnostics.grams
     Nx, Ny = inverse_root(Gx), inverse_root(Gy)
     # On the range of both.
     T, fixed = Nx @ Gxy @ Ny, Nx @ Gx @ Nx @ (Gx @ Nx + Gy @ Ny) @ Ny @ Gy @ Ny / 2
-    share = noise_share(T, fixed, report.rows)
+    share = noise_share(T, fixed, diagnostics.rows)
     P, _, Qt = np.linalg.svd((1 - share) * T + share * fixed)
-    return report.A @ (Nx @ P[:, :k]), report.B @ (Ny @ Qt[:k].T)
+    return diagnostics.A @ (Nx @ P[:, :k]), diagnostics.B @ (Ny @ Qt[:k].T)
 
 
 def noise_share(T: Array, fixed: Array, rows: float) -> float:
@@ -45,12 +45,14 @@ def noise_share(T: Array, fixed: Array, rows: float) -> float:
     return noise / apart if apart > noise else 1.0
 
 
-def held_out(report: Report, halves: tuple[RowCovariance, RowCovariance], k: int) -> Array | None:
+def judged_correlations(
+    diagnostics: Diagnostics, halves: tuple[RowCovariance, RowCovariance], k: int
+) -> Array | None:
     """Correlations of the best pairs, found on one half of rows held out and correlated on the other.
 
     Both ways; None where there are too few rows.
     """
-    A, B = leading(report, k)
+    A, B = leading(diagnostics, k)
     if halves[0].n <= 2 * A.shape[1]:
         return None
     found = []

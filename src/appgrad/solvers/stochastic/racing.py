@@ -13,12 +13,12 @@ from ...covariance.preconditioners import Preconditioner
 from ...machine.arrays import Array
 from ..costs import small_flops
 from ..gradient import RUNAWAY, mean_square
-from ..problem import Report
+from ..problem import Diagnostics
 from ..sparse.thresholds import Sparsity
 from .algorithm import first_moves, renewed, start, start_rows
 from .averaging import averaged, forgotten, remembered
 from .minibatches import Minibatch
-from .pairs import held_out
+from .pairs import judged_correlations
 from .trial import Trial, begun, stepped
 
 # Steps tried side by side, as multiples of the current one (docs/decisions/0004).
@@ -82,7 +82,7 @@ class Stochastic:
     sparsity: Sparsity | None = None
     first: tuple[Array, Array] | None = None
 
-    def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Report]:
+    def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """The first step of every trial."""
         gradient = start(batch, k, rng, renewed(self.preconditioner, batch))
         multiples = TRIALS if self.adaptive else (1.0,)
@@ -94,14 +94,14 @@ class Stochastic:
         state = State(tuple(begun(m, move) for m, move in zip(multiples, moves, strict=True)))
         p = sum(len(G) for G in gradient)
         flops = start_rows(batch, k).flops(k) + 2 * batch.normaliser.gram_flops(k) + small_flops(p, k)
-        return state, self._reported(state, flops)
+        return state, self._diagnostics(state, flops)
 
-    def step(self, state: State, batch: Minibatch) -> tuple[State, Report]:
+    def step(self, state: State, batch: Minibatch) -> tuple[State, Diagnostics]:
         """One minibatch for every trial; at a check, all trials start anew around the best."""
         flops = 0.0
         if batch.judges is not None:
             halves = batch.judges()
-            judged = held_out(self._reported(state, 0.0), halves, self.n_components)
+            judged = judged_correlations(self._diagnostics(state, 0.0), halves, self.n_components)
             state = state._replace(judged=judged)
             flops = 2.0 * sum(half.flops(state.columns) for half in halves)
         flops += self._step_flops(state, batch)
@@ -110,7 +110,7 @@ class Stochastic:
             state = self._remembered(state, batch)
             state, cost = self._checked(state, batch)
             flops += cost
-        return state, self._reported(state, flops, event)
+        return state, self._diagnostics(state, flops, event)
 
     def _stepped(self, state: State, batch: Minibatch) -> tuple[State, str | None]:
         """One step of every trial, and the first thing that went wrong."""
@@ -196,11 +196,11 @@ class Stochastic:
         one = batch.cov.gradient_flops(c) + normalised + small_flops(p, c) + self.preconditioner.flops(c)
         return len(state.trials) * one + state.averaging * normalised
 
-    def _reported(self, state: State, flops: float, event: str | None = None) -> Report:
+    def _diagnostics(self, state: State, flops: float, event: str | None = None) -> Diagnostics:
         """What a step found out: the trial in the middle, or its average."""
         trial = state.trials[len(state.trials) // 2]
         tcc = captured(*trial.grams, self.n_components)[2]
-        found = Report(
+        found = Diagnostics(
             trial.phi_t, trial.psi_t, tcc, flops, False, estimate=True, event=event, judged=state.judged
         )
         return averaged(found, trial, self.sparsity) if state.averaging and trial.weight > 0 else found

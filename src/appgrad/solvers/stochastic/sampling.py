@@ -18,13 +18,13 @@ from ...covariance.units import Ridge
 from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
-from ..problem import Problem, Report, Solution
+from ..problem import Diagnostics, Problem, Solution
 from ..setup import preconditioner_kind, step_sizes, width_of
 from ..solver import Options
 from ..sparse.columns import Columns
 from ..sparse.starts import first_pairs, start_sizes
 from .minibatches import Buffer
-from .pairs import held_out, leading
+from .pairs import judged_correlations, leading
 from .racing import Stochastic
 
 # Variances below this have no inverse.
@@ -74,15 +74,17 @@ def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array,
     return field.dx * A, field.dy * B
 
 
-def estimated(buffer: Buffer, report: Report, k: int) -> Solution:
+def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
     """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
 
     Where the run has not been judged, rows at hand are rows that no step has used.
     """
-    A, B = leading(report, k)
+    A, B = leading(diagnostics, k)
     # Bounds on what these rows have in common say nothing of the others.
     found = canonical(buffer.at_hand(), A, B, k)._replace(error_bounds=np.full(k, np.nan))
-    rho = held_out(report, buffer.halves(), k) if report.judged is None else report.judged
+    rho = diagnostics.judged
+    if rho is None:
+        rho = judged_correlations(diagnostics, buffer.halves(), k)
     return found if rho is None else found._replace(correlations=rho)
 
 

@@ -17,7 +17,7 @@ from ...data.views import Views
 from ..canonical import canonical
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import coordinates
-from ..problem import Limits, Problem, Report, Saved, Solution
+from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..shortfall import out_of_budget
 from ..solver import Options, Outcome, Run
 from ..sparse.batch import refused_by_steps
@@ -64,7 +64,9 @@ class StochasticSolver:
             return _run(views, problem, options, rng, start)
         there = coordinates(views, problem)
         run = _run(CountedViews(there.views, parent=views), there.problem, options, rng, start)
-        return run._replace(finish=lambda report, stopped: there.returned(run.finish(report, stopped)))
+        return run._replace(
+            finish=lambda diagnostics, stopped: there.returned(run.finish(diagnostics, stopped))
+        )
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """The default passes, and one to measure the result."""
@@ -92,8 +94,8 @@ def _run(
     # The passes are those the minibatches were cut for: rows read ahead are not rows used.
     paced, left = _paced(batches, start, limits), limits._replace(passes=None)
 
-    def finish(report: Report, stopped: str | None) -> Solution:
-        return _finished(batches, views, problem, options, report, stopped)
+    def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
+        return _finished(batches, views, problem, options, diagnostics, stopped)
 
     def replay(saved: Saved) -> None:
         # The same minibatches as before: read, and drawn by the same random numbers, but not used again.
@@ -109,25 +111,25 @@ def _finished(
     views: CountedViews,
     problem: Problem,
     options: Options,
-    report: Report,
+    diagnostics: Diagnostics,
     stopped: str | None,
 ) -> Solution:
     """The solution at the last state: measured on all rows where a pass is left for it, else estimated."""
     buffer, k, limits = batches.buffer, problem.n_components, options.limits
     at_hand = buffer.at_hand()
     if options.sparsity is not None:
-        A, B = limited(report.A, report.B, at_hand.diagonal(), options.sparsity)
+        A, B = limited(diagnostics.A, diagnostics.B, at_hand.diagonal(), options.sparsity)
         require_left(A, B, k, options.sparsity)
-        report = report._replace(A=A, B=B)
+        diagnostics = diagnostics._replace(A=A, B=B)
     if batches.complete and at_hand.n == views.n_samples:
-        return canonical(at_hand, report.A, report.B, k)
+        return canonical(at_hand, diagnostics.A, diagnostics.B, k)
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
-        return estimated(buffer, report, k)
+        return estimated(buffer, diagnostics, k)
     m = buffer.moments if batches.complete else moments(views, problem.center)
     cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
-    return canonical(cov, report.A, report.B, k)
+    return canonical(cov, diagnostics.A, diagnostics.B, k)
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
