@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import naive
 from appgrad import CCA
-from appgrad.cli.main import report
 from appgrad.covariance.linalg import captured
 from appgrad.covariance.moments import moments
 from appgrad.covariance.rows import RowCovariance
@@ -244,7 +243,7 @@ def test_an_unusual_minibatch_is_left_out(at):
         elif at is not None and i == at + 4:
             assert state.trials[0].caution == pytest.approx(0.5**0.5)
     cov = RowCovariance(views := ArrayViews(p.X, p.y), m := moments(views), units(m, views.dtype))
-    found = captured(*cov.grams(report.A, report.B), 3)[2]
+    found = captured(*cov.grams(diagnostics.A, diagnostics.B), 3)[2]
     # 2.14 without such a minibatch.
     assert found > 2.0
 
