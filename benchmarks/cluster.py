@@ -30,7 +30,8 @@ from appgrad import CCA, open_views
 from appgrad.covariance.moments import moments
 from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
-from appgrad.data.cluster.dask import FAN_OUT, DaskCluster, cluster_views
+from appgrad.data.cluster.dask import DaskCluster, cluster_views
+from appgrad.data.cluster.dask.client import FAN_OUT
 from appgrad.data.cluster.views import ClusterViews, _combined, _swept
 from data import folder
 from measure import save, seconds

@@ -266,7 +266,7 @@ def test_an_interrupt_counts_no_row_twice(data, monkeypatch):
     import appgrad.fitting.streams
 
     X, Y = data
-    model, real = streamed(X, Y, [slice(0, 300)]), appgrad.fitting.streams.second_moments
+    model, real = streamed(X, Y, [slice(0, 300)]), appgrad.fitting.streams.sums.second_moments
 
     def interrupted(*args):
         raise KeyboardInterrupt

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ..fitting.fit import Fit
-from ..fitting.streams import Sketch, Statistics
+from ..fitting.streams.steps import Sketch
+from ..fitting.streams.sums import Statistics
 from ..fitting.warnings import Remark, issue
 from ..machine.arrays import Array
 from .fitted import Fitted

@@ -17,7 +17,8 @@ from ..data.matrices import is_dask
 from ..data.views import Views
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
 from ..fitting.saved_state import same_parts
-from ..fitting.streams import Sketch, Statistics
+from ..fitting.streams.steps import Sketch
+from ..fitting.streams.sums import Statistics
 from ..fitting.warnings import flexible, issue, memorised, said, trivial
 from ..machine.arrays import Array
 from ..machine.memory import budget

@@ -13,7 +13,9 @@ from ..data.names import shown
 from ..fitting import archive, old_files
 from ..fitting.fit import Fit
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
-from ..fitting.streams import KINDS, Sketch, Statistics, Stream, kept_by
+from ..fitting.streams.kinds import KINDS, Stream, kept_by
+from ..fitting.streams.steps import Sketch
+from ..fitting.streams.sums import Statistics
 from ..fitting.warnings import OverfitWarning, Remark
 from ..machine.arrays import Array
 from ..solvers.problem import Solution

@@ -21,7 +21,9 @@ from ..data.views import Block, Views
 from ..fitting.fit import Fit, fit_of_stream, generator, require_components
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
-from ..fitting.streams import Sketch, Statistics, from_covariances, kept_by, stream_for
+from ..fitting.streams.kinds import kept_by, stream_for
+from ..fitting.streams.steps import Sketch
+from ..fitting.streams.sums import Statistics, from_covariances
 from ..fitting.warnings import issue, said
 from ..solvers import registry
 from ..solvers.loop import says_stop

@@ -19,7 +19,8 @@ from ..solvers.solver import Options
 from .checkpoint import Checkpoint, CheckpointFile
 from .run import LOSS, solving
 from .scores import in_precision
-from .streams import Sketch, Statistics
+from .streams.steps import Sketch
+from .streams.sums import Statistics
 from .warnings import Remark, overfit_remarks, said, shortfall_remarks, trivial
 
 # Texts on correlations that say nothing, from rows, columns of both views and the solution.

@@ -7,7 +7,7 @@ from typing import Any
 from ..machine.arrays import Array
 from ..solvers import registry
 from .saved_state import record, unpacked
-from .streams import kept_by
+from .streams.kinds import kept_by
 
 # Records as 0.1.0 named them: what they are called now, and the fields they had, in their order.
 RECORDS = {

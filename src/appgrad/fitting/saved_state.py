@@ -16,7 +16,9 @@ from ..solvers import registry
 from ..solvers.problem import Diagnostics, Limits, Problem, Saved
 from ..solvers.solver import Options
 from ..solvers.sparse.thresholds import Sparsity
-from .streams import Buffered, Steps, Stream, Sums
+from .streams.kinds import Stream
+from .streams.steps import Buffered, Steps
+from .streams.sums import Sums
 
 # What files are made of, with what the states of solvers are made of. A tag names a record and the version of
 # its fields; it never names a Python module, so that moving a file orphans no model. Nothing else is ever

@@ -1,0 +1,1 @@
+"""Rows that keep coming: added up where sums fit into memory, taken as steps where they do not."""
