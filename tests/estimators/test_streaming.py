@@ -271,10 +271,10 @@ def test_an_interrupt_counts_no_row_twice(data, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(appgrad.fitting.streams, "second_moments", interrupted)
+    monkeypatch.setattr(appgrad.fitting.streams.sums, "second_moments", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[300:], Y[300:])
-    monkeypatch.setattr(appgrad.fitting.streams, "second_moments", real)
+    monkeypatch.setattr(appgrad.fitting.streams.sums, "second_moments", real)
     assert_same(model.partial_fit(X[300:], Y[300:]), CCA(3).fit(X, Y))
 
 

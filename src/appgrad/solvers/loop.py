@@ -37,11 +37,11 @@ def iterate(
     """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
-    The best state is kept; `finish` makes a solution of it, and is told why
-    the run has ended, None while it goes on: "converged", the budget's name, "stalled", "data" or "callback".
-    With `saved`, the run goes on from there, and `covs` begins with what the next step works on. `rows` says
-    how many have been delivered so far, of n in a pass. The run is `expected` to use up one of these, or to
-    end with residuals of `tol`: from that come the seconds left.
+    `finish` makes a solution of the best state. It is told why the run has ended: "converged", the budget's
+    name, "stalled", "data" or "callback", None while it goes on. With `saved`, the run goes on from there, and
+    `covs` begins with what the next step works on. `rows` says how many have been delivered so far, of n in a
+    pass. The seconds left follow from what the run is `expected` to use up, and from `tol`, which its
+    residuals are to reach.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
@@ -65,19 +65,8 @@ def iterate(
         now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
         trail.append((spent, diagnostics.residual))
-        progress = Progress(
-            iteration,
-            now.passes,
-            now.seconds,
-            flops,
-            best.tcc,
-            partial(finish, best, None),
-            event=diagnostics.event,
-            residual=diagnostics.residual,
-            saved=partial(_itself, now),
-            rows=rows(),
-            left=_left(trail, limits if expected is None else expected, tol),
-        )
+        left = _left(trail, limits if expected is None else expected, tol)
+        progress = _progress(now, finish, rows(), left)
         stopped = "converged" if diagnostics.converged else _exhausted(spent, limits)
         if stopped is None and diagnostics.stalled:
             stopped = "stalled"
@@ -95,6 +84,25 @@ def iterate(
 def says_stop(answer: Any) -> bool:
     """Whether what a callback returned ends the run: True of Python or numpy, nothing else."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _progress(
+    now: Saved, finish: Callable[[Diagnostics, str | None], Solution], rows: int, left: float | None
+) -> Progress:
+    """Where a run stands that could be saved as `now`."""
+    return Progress(
+        now.iteration,
+        now.passes,
+        now.seconds,
+        now.flops,
+        now.best.tcc,
+        partial(finish, now.best, None),
+        event=now.diagnostics.event,
+        residual=now.diagnostics.residual,
+        saved=partial(_itself, now),
+        rows=rows,
+        left=left,
+    )
 
 
 def _itself(value: Saved) -> Saved:
