@@ -38,7 +38,7 @@ def iterate(
 
     `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
     `finish` makes a solution of the best state. It is told why the run has ended: "converged", the budget's
-    name, "stalled", "data" or "callback", None while it goes on. With `saved`, the run goes on from there, and
+    name, "stalled", "data" or "callback"; None while it goes on. With `saved`, the run goes on there, and
     `covs` begins with what the next step works on. `rows` says how many have been delivered so far, of n in a
     pass. The seconds left follow from what the run is `expected` to use up, and from `tol`, which its
     residuals are to reach.
