@@ -153,21 +153,29 @@ class FittedAttributes:
         return self._fitted is not None
 
     def __dir__(self) -> Iterable[str]:
-        """Names of what can be had without solving anything.
+        """Names of what there is, and can be had without solving anything.
 
         Notebooks show every attribute that is listed here (inspect.getmembers). That must not solve the
-        problem of a stream, and an attribute that is missing would be shown as a property.
+        problem of a stream, and an attribute that is missing would be shown as a property. scikit-learn's own
+        list reads every attribute to see if it is there.
         """
-        fitted, listed = self._fitted, list(super().__dir__())
-        if fitted is None or fitted.fit is None:
-            missing = {name for name in listed if self._is_fitted_attribute(name)}
-            missing -= set() if fitted is None else self._of_rows
-        else:
-            missing = {"resumed_from_iteration_"} if fitted.fit.resumed_from is None else set()
-        if fitted is not None:
-            names = zip(("feature_names_in_", "feature_names_y_"), fitted.rows.names, strict=True)
-            missing |= {attribute for attribute, found in names if found is None}
-        return [name for name in listed if name not in missing]
+        listed = object.__dir__(self)
+        read = {name for name in listed if self._is_fitted_attribute(name)}
+        there = read & self._available()
+        return [name for name in listed if name in there or (name not in read and hasattr(self, name))]
+
+    def _available(self) -> set[str]:
+        """Fitted attributes that are there, unless a stream must be solved for them."""
+        fitted = self._fitted
+        if fitted is None:
+            return set()
+        found = set(self._of_rows)
+        if fitted.fit is not None:
+            found |= set(filter(self._is_fitted_attribute, dir(type(self))))
+            if fitted.fit.resumed_from is None:
+                found.remove("resumed_from_iteration_")
+        names = zip(("feature_names_in_", "feature_names_y_"), fitted.rows.names, strict=True)
+        return found - {attribute for attribute, known in names if known is None}
 
     def _is_fitted_attribute(self, name: str) -> bool:
         """True if this is read from the value."""

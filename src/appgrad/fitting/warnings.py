@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
@@ -22,8 +23,8 @@ from ..solvers.solver import Options, Outcome
 MEMORISED = 0.9
 # Rows for each dimension of functions, below which correlations say little.
 FLEXIBLE = 2.5
-# Where this package is: a warning points at the first line outside.
-PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+# A warning points at the first line outside of this package, and of scikit-learn, which wraps transform.
+INSIDE = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent))
 
 
 class OverfitWarning(UserWarning):
@@ -48,9 +49,9 @@ def said(text: str, category: type[Warning]) -> list[Remark]:
 
 
 def issue(remarks: Iterable[Remark]) -> None:
-    """Warn of each remark, pointing at the line outside of this package that called it."""
+    """Warn of each remark, pointing at the line of the user that led here."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         level, frame = level + 1, frame.f_back
     for remark in remarks:
         warnings.warn(remark.text, remark.category, stacklevel=level)

@@ -1,0 +1,297 @@
+"""A fitted model is one value: what reads from it, what leaves it alone, and the core that makes it."""
+
+import copy
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load
+from appgrad.data.arrays import ArrayViews
+from appgrad.data.derived import CountedViews
+from appgrad.datasets import planted
+from appgrad.fitting.fit import Fit, fit, generator
+from appgrad.fitting.streams import Statistics
+from appgrad.inference.holdout import held_out
+from appgrad.solvers.problem import Limits, Problem
+from appgrad.solvers.setup import Options
+
+NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
+ESTIMATORS = {
+    "CCA": CCA(2),
+    "KernelCCA": KernelCCA(2),
+    "KernelCCA, nystroem": KernelCCA(2, **NYSTROEM),
+    "SparseCCA": SparseCCA(1, n_nonzero=3),
+    "SparseCCACV": SparseCCACV(n_nonzeros=[2, 4], cv=3),
+}
+STREAMS = {"CCA": CCA(2), "KernelCCA": KernelCCA(2, **NYSTROEM)}
+# What only models whose scores are sums of columns have.
+COLUMNS = ("x_loadings_", "y_loadings_", "x_std_", "y_std_", "x_rotations_", "coef_", "intercept_")
+
+
+@pytest.fixture(scope="module")
+def data():
+    p = planted(300, 7, 6, [0.9, 0.7, 0.5], random_state=0)
+    return p.X, p.y
+
+
+@pytest.fixture
+def unsolvable(monkeypatch):
+    """Streams may not be solved."""
+    monkeypatch.setattr(Statistics, "solution", lambda *args: pytest.fail("the stream was solved"))
+
+
+def attributes(model):
+    """Fitted attributes that are listed."""
+    return [name for name in dir(model) if name.endswith("_") and not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_model_is_its_parameters_and_one_value(name, data):
+    model = clone(ESTIMATORS[name])
+    assert not attributes(model)
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        check_is_fitted(model)
+    model.fit(*data)
+    check_is_fitted(model)
+    more = {"best_estimator_", "grid_", "scores_", "best_index_"} if name == "SparseCCACV" else set()
+    assert set(vars(model)) - set(model.get_params(deep=False)) == {"_fitted", *more} | (
+        set() if more else {"_stream"}
+    )
+    listed = attributes(model)
+    assert {"canonical_correlations_", "x_weights_", "n_iter_", "n_samples_", "history_"} <= set(listed)
+    assert all(hasattr(model, attribute) for attribute in listed)
+    assert not {"feature_names_in_", "feature_names_y_"} & set(listed)
+
+
+def test_attributes_are_only_read(data):
+    model = CCA(2).fit(*data)
+    with pytest.raises(AttributeError):
+        model.x_weights_ = np.zeros((7, 2))
+    with pytest.raises(AttributeError, match="no attribute 'feature_names_in_'"):
+        _ = model.feature_names_in_
+    model.fit(pd.DataFrame(data[0], columns=list("abcdefg")), data[1])
+    assert "feature_names_in_" in attributes(model)
+    assert "feature_names_y_" not in attributes(model)
+
+
+def test_kernel_models_have_no_attributes_of_columns(data):
+    model = KernelCCA(2).fit(*data)
+    for name in COLUMNS:
+        assert not hasattr(KernelCCA, name)
+        assert not hasattr(model, name)
+        assert hasattr(CCA, name)
+    assert {"gamma_", "ridge_"} <= set(attributes(model))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("rows", [1, 150])
+@pytest.mark.filterwarnings("ignore:landmarks, gamma")
+def test_showing_a_stream_solves_nothing(name, rows, data, unsolvable):
+    model = clone(STREAMS[name])
+    if name == "KernelCCA":
+        model.partial_fit(data[0][:100], data[1][:100])
+    model.partial_fit(data[0][:rows], data[1][:rows])
+    shown = model._repr_html_()
+    assert "Fitted" in shown
+    assert "n_features_in_" in shown
+    assert "property" not in shown
+    assert "canonical_correlations_" not in attributes(model)
+    assert ("ridge_" in attributes(model)) == (name == "KernelCCA")
+    assert len(model.get_feature_names_out()) == 2
+    repr(model)
+    dict(inspect.getmembers(model))
+    assert model._fitted.fit is None
+
+
+def test_showing_a_model_shows_its_attributes(data):
+    shown = CCA(2).partial_fit(*data)
+    _ = shown.canonical_correlations_
+    for model in (shown, CCA(2).fit(*data), KernelCCA(2).fit(*data)):
+        html = model._repr_html_()
+        assert "canonical_correlations_" in html
+        assert "property" not in html
+    assert "canonical_correlations_" not in CCA(2)._repr_html_()
+
+
+def test_a_stream_that_cannot_be_solved_says_why(data, tmp_path):
+    model = CCA(2).partial_fit(data[0][:1], data[1][:1])
+    check_is_fitted(model)
+    assert not hasattr(model, "canonical_correlations_")
+    assert not hasattr(model, "coef_")
+    assert model.n_samples_ == 1
+    for ask in (
+        lambda: model.x_weights_,
+        lambda: model.transform(data[0]),
+        lambda: model.predict(data[0]),
+        lambda: model.remarks,
+    ):
+        with pytest.raises(NotFittedError, match="above the largest possible rank of 1 rows"):
+            ask()
+    model.save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca").partial_fit(data[0][1:], data[1][1:])
+    np.testing.assert_allclose(again.x_weights_, CCA(2).fit(*data).x_weights_, atol=1e-10)
+
+
+def test_a_refit_that_raises_leaves_the_old_value(data, rng):
+    model = CCA(2).fit(*data)
+    value = model._fitted
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((9, 2), np.nan), np.ones((9, 2)))
+    with pytest.raises(OverfitWarning):
+        model.fit(rng.standard_normal((20, 15)), rng.standard_normal((20, 15)))
+    with pytest.raises(ValueError, match="no rows"):
+        model.fit_stream([])
+    assert model._fitted is value
+
+
+def test_the_solution_of_a_stream_stays_though_its_warning_is_an_error(rng):
+    model = CCA(1).partial_fit(rng.standard_normal((10, 8)), rng.standard_normal((10, 8)))
+    with pytest.raises(OverfitWarning):
+        _ = model.canonical_correlations_
+    assert model.canonical_correlations_[0] > 0.99
+    assert [remark.overfit for remark in model.remarks] == [True]
+
+
+def test_the_model_of_a_search_is_the_chosen_one(data):
+    model = SparseCCACV(n_nonzeros=[(2, 1), (4, 1)], cv=3).fit(data[0], data[1][:, 0])
+    best = model.best_estimator_
+    assert model._fitted.rows is best._fitted.rows
+    assert model._fitted.fit.solution is best._fitted.fit.solution
+    assert model.n_passes_ > best.n_passes_
+    assert model.predict(data[0]).shape == best.predict(data[0]).shape == (300,)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_have_the_same_value(again, data):
+    for model in (CCA(2).fit(*data), KernelCCA(2, **NYSTROEM).fit(*data), CCA(2).partial_fit(*data)):
+        found = again(model)
+        assert set(vars(found)) == set(vars(model))
+        np.testing.assert_array_equal(found.x_weights_, model.x_weights_)
+        assert not hasattr(clone(found), "n_samples_")
+
+
+def test_methods_of_streams_say_why_they_are_missing():
+    for name in ("partial_fit", "fit_stream"):
+        model = CCA(2, solver="lobpcg")
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match="solver='lobpcg' needs all rows at a time"):
+            getattr(model, name)
+        assert hasattr(model.set_params(solver="auto"), name)
+        assert not hasattr(SparseCCA(2), name)
+        assert getattr(CCA, name).__doc__
+
+
+def test_where_a_run_went_on_from_is_not_known_of_a_file(data, tmp_path):
+    model = CCA(2, solver="lobpcg").fit(*data)
+    assert model.resumed_from_iteration_ == 0
+    model.save(tmp_path / "m.cca")
+    assert not hasattr(load(tmp_path / "m.cca"), "resumed_from_iteration_")
+    assert "resumed_from_iteration_" not in attributes(load(tmp_path / "m.cca"))
+
+
+def lines_of_warnings(do):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        do()
+    return [(w.filename, w.category) for w in caught]
+
+
+def test_warnings_point_at_the_line_that_calls(rng, tmp_path):
+    X, y = rng.standard_normal((20, 15)), rng.standard_normal((20, 15))
+    stream = CCA(1, max_iter=3, checkpoint=tmp_path / "c")
+    for expected, do in (
+        (OverfitWarning, lambda: CCA(1).fit(X, y)),
+        (OverfitWarning, lambda: CCA(1).fit(ArrayViews(X, y))),
+        (OverfitWarning, lambda: KernelCCA(1, gamma=1.0, ridge=1e-9).fit(X, y)),
+        (UserWarning, lambda: KernelCCA(1, approximation="nystroem").fit_stream([(X, y)])),
+        (UserWarning, lambda: stream.partial_fit(X, y)),
+        (OverfitWarning, lambda: stream.score(X, y)),
+        (OverfitWarning, lambda: CCA(1).partial_fit(X, y).coef_),
+        (OverfitWarning, lambda: CCA(1).partial_fit(X, y).save(tmp_path / "m.cca")),
+    ):
+        found = lines_of_warnings(do)
+        assert found
+        assert all(line == (__file__, expected) for line in found)
+
+
+def counted(X, y):
+    return CountedViews(ArrayViews(X, y))
+
+
+def test_the_core_returns_a_value_and_warns_of_nothing(data):
+    options = Options("appgrad", limits=Limits(iterations=3), tol=1e-9)
+    found = fit(counted(*data), Problem(2), options, generator(0))
+    assert isinstance(found, Fit)
+    assert (found.solver, found.reason, found.iterations, found.resumed_from) == (
+        "appgrad",
+        "asked for",
+        3,
+        0,
+    )
+    assert [step["iteration"] for step in found.history] == [1, 2, 3]
+    assert [remark.category for remark in found.remarks] == [ConvergenceWarning]
+    assert not found.interrupted
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = CCA(2, solver="appgrad", max_iter=3, tol=1e-9, random_state=0).fit(*data)
+    assert [remark.text.partition(" s,")[0] for remark in model.remarks] == [
+        str(w.message).partition(" s,")[0] for w in caught
+    ]
+    np.testing.assert_array_equal(model.x_weights_, found.solution.x_weights)
+    assert model.n_passes_ == found.passes
+
+
+def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
+    def interrupt(progress):
+        if progress.iteration == 4:
+            raise KeyboardInterrupt
+
+    found = fit(counted(*data), Problem(2), Options("appgrad", tol=0), generator(0), callback=interrupt)
+    assert found.interrupted
+    assert found.iterations == 3
+    assert not found.remarks
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CCA(2, random_state=3),
+        CCA(2, solver="stochastic", batch_size=40, random_state=3, n_jobs=1),
+        CCA(2, solver="lobpcg", tol=1e-9, random_state=np.random.default_rng(1)),
+        SparseCCA(2, n_nonzero=4, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("n", [60, 300])
+def test_held_out_correlations_are_those_of_refits(model, n, dtype, data):
+    views = ArrayViews(data[0][:n].astype(dtype), data[1][:n].astype(dtype))
+    params = {"random_state": model.random_state, "n_jobs": model.n_jobs}
+    found = held_out(views, *model.problem_and_options(), share=0.1, seed=5, **params)
+    rng = np.random.default_rng(5)
+    if n == 300:
+        order = rng.permutation(n)
+        splits = [(np.sort(order[30:]), np.sort(order[:30]))]
+        assert found.method == "a second fit without 30 random rows"
+    else:
+        from sklearn.model_selection import KFold
+
+        splits = KFold(5, shuffle=True, random_state=5).split(np.empty((n, 1)))
+        assert found.method.startswith("5-fold cross-validation: 6 held-out rows are too few")
+    scores = [clone(model).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
+    expected = correlations(*(np.vstack(parts) for parts in zip(*scores, strict=True)))
+    np.testing.assert_array_equal(found.correlations, expected)
+
+
+def test_an_interrupted_refit_is_no_check(data, monkeypatch):
+    def interrupted(*args, **kwargs):
+        return fit(*args, **kwargs)._replace(interrupted=True)
+
+    monkeypatch.setattr("appgrad.inference.holdout.fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        held_out(ArrayViews(*data), *CCA(2).problem_and_options(), share=0.1, seed=0)
