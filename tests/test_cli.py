@@ -325,12 +325,12 @@ def test_warnings_about_files_are_shown(folder, run, capsys):
 
 
 def test_interrupted(folder, run, monkeypatch):
-    import appgrad.cli.main
+    import appgrad.cli.fit
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(appgrad.cli.main, "held_out", interrupt)
+    monkeypatch.setattr(appgrad.cli.fit, "held_out", interrupt)
     text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")
@@ -536,11 +536,11 @@ def test_reports_that_cannot_be_written(folder, run, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_a_report_that_is_lost_does_not_lose_the_fit(error, folder, monkeypatch, capsys):
-    def failing(*_):
+    def failing(*_, **__):
         raise error
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("appgrad.cli.main.write_report", failing)
+    monkeypatch.setattr("appgrad.cli.fit.write_report", failing)
     monkeypatch.setattr(
         sys, "argv", ["appgrad", "fit", "x.csv", "y.npy", "--report", "r.html", "-o", "m.cca"]
     )

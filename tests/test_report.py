@@ -14,20 +14,19 @@ from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
 from appgrad.data.sources import as_views
 from appgrad.datasets import planted
 from appgrad.estimators.provenance import HeldOut, Origin
-from appgrad.reporting.facts import overfitted
 from appgrad.reporting.features import names_of
+from appgrad.reporting.groups import COLOURS
 from appgrad.reporting.html import page, write_report
-from appgrad.reporting.labels import COLOURS
-from appgrad.reporting.summary import (
+from appgrad.reporting.scores import (
     ROWS,
-    findings,
-    is_forced,
+    RowsShown,
     plain_scores,
-    remarks_on,
     rows_shown,
     sampled,
     scores_of,
+    with_rows,
 )
+from appgrad.reporting.summary import overfitted, summary_of, with_components
 
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
@@ -73,11 +72,16 @@ def data():
     return p.X, p.y
 
 
-def report_of(model, data=None, names=None, **more):
+def summarised(model, names=None, scores=None, columns=None, remarks=(), about=None, top=10):
     names = (names_of(model, "x"), names_of(model, "y")) if names is None else names
+    summary = with_components(summary_of(model), model, names, top)
+    return with_rows(summary, RowsShown(scores, columns or {}, tuple(remarks), about or {}))
+
+
+def report_of(model, data=None, command="appgrad fit", **more):
     if data is not None:
         more["scores"] = scores_of(model, as_views(*data))
-    return page(findings(model, names, title="t", **{"command": "appgrad fit"} | more))
+    return page(summarised(model, **more), title="t", command=command)
 
 
 def test_what_a_report_says(data):
@@ -120,9 +124,8 @@ def test_hostile_names_are_data(data):
     )
     scores = scores_of(model, as_views(*data))
     scores |= {"groups": HOSTILE, "codes": [i % 6 for i in range(300)]}
-    html = page(
-        findings(model, names, title=HOSTILE[0], command=HOSTILE[1], scores=scores, about={"x": HOSTILE[2]})
-    )
+    summary = summarised(model, names, scores, about={"x": HOSTILE[2]})
+    html = page(summary, title=HOSTILE[0], command=HOSTILE[1])
     found = Page(html)
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 2
     assert "img" not in [tag for tag, _ in found.tags]
@@ -142,8 +145,7 @@ def test_hostile_names_are_data(data):
 def test_file_names_that_are_no_text(data, tmp_path):
     """As Python has them: bytes that no character stands for."""
     model = CCA(1).fit(*data)
-    names = names_of(model, "x"), names_of(model, "y")
-    write_report(tmp_path / "r.html", findings(model, names, title="caf\udce9.npy", command="appgrad"))
+    write_report(tmp_path / "r.html", summarised(model), title="caf\udce9.npy", command="appgrad")
     assert "<bdi>caf&#56553;.npy</bdi>" in (tmp_path / "r.html").read_text("utf-8")
 
 
@@ -158,10 +160,8 @@ def test_only_the_page_s_own_script_may_run(data):
 def test_a_hundred_thousand_features_stay_a_small_file(rng, tmp_path):
     X = sp.random_array((3000, 100_000), density=1e-4, rng=rng, format="csr")
     model = CCA(2, ridge=1.0, max_iter=3, tol=1.0).fit(X, X[:, :300])
-    write_report(tmp_path / "r.html", findings(
-        model, (names_of(model, "x"), names_of(model, "y")), title="t", command="c",
-        scores=scores_of(model, as_views(X, X[:, :300])), top=7,
-    ))  # fmt: skip
+    summary = summarised(model, scores=scores_of(model, as_views(X, X[:, :300])), top=7)
+    write_report(tmp_path / "r.html", summary, title="t", command="c")
     assert (tmp_path / "r.html").stat().st_size < 200_000
     html = (tmp_path / "r.html").read_text()
     found = Page(html)
@@ -185,7 +185,7 @@ def test_scores_of_a_sample_are_those_of_its_rows(rng):
     found = scores_of(model, as_views(X, Y))
     np.testing.assert_allclose(found["x"][0], model.transform(X)[found["rows"], 0], atol=1e-3)
     np.testing.assert_allclose(found["y"][0], model.transform(X, Y)[1][found["rows"], 0], atol=1e-3)
-    again = rows_shown(model, as_views(X, Y))["scores"]
+    again = rows_shown(model, as_views(X, Y)).scores
     assert (again["rows"], again["y"]) == (found["rows"], found["y"])
 
 
@@ -197,7 +197,7 @@ def test_correlations_of_a_sample_are_those_of_all_rows(rng):
     scores = scores_of(model, as_views(X, Y))
     assert len(scores["rows"]) == 2000
     np.testing.assert_allclose(scores["correlations"], model.training_correlations_)
-    shown = rows_shown(model, as_views(X[:4000] + 1e7, Y[:4000]))["scores"]
+    shown = rows_shown(model, as_views(X[:4000] + 1e7, Y[:4000])).scores
     np.testing.assert_allclose(
         shown["correlations"], correlations(*model.transform(X[:4000], Y[:4000])), atol=1e-6
     )
@@ -256,12 +256,8 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     assert "1.0000*" in html
     assert "* forced: there are too few rows" in html
     others = rows_shown(model, as_views(rng.standard_normal((30, 50)), rng.standard_normal((30, 60))))
-    assert others["remarks"][0].startswith(
-        "components 1, 2: less than half of the correlation is left on these"
-    )
-    assert rows_shown(model, as_views(X, Y))["remarks"][0].startswith(
-        "these rows seem to be those of the fit"
-    )
+    assert others.remarks[0].startswith("components 1, 2: less than half of the correlation is left on these")
+    assert rows_shown(model, as_views(X, Y)).remarks[0].startswith("these rows seem to be those of the fit")
     calm = report_of(CCA(2, ridge=1.0).fit(X, Y))
     assert "columns for 40 rows" not in calm
     assert "with ridge" in calm
@@ -291,10 +287,10 @@ def test_what_a_stream_warned_of_before_more_rows_came_is_forgotten(rng):
     X, Y = rng.standard_normal((400, 50)), rng.standard_normal((400, 60))
     model = CCA(2).partial_fit(X[:40], Y[:40])
     with pytest.warns(UserWarning, match="110 columns for 40 rows"):
-        assert is_forced(model)
+        assert summary_of(model).forced
     model.partial_fit(X[40:], Y[40:])
-    assert not is_forced(model)
-    assert remarks_on(model) == []
+    assert not summary_of(model).forced
+    assert summary_of(model).remarks == ()
 
 
 def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):
@@ -302,14 +298,14 @@ def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):
         CCA(2, solver="appgrad", max_iter=2, random_state=0).fit(*data).save(tmp_path / "m.cca")
     model = load(tmp_path / "m.cca")
     assert "appgrad stopped at its max_iter after 2 iterations" in report_of(model)
-    assert not is_forced(model)
+    assert not summary_of(model).forced
 
 
 def test_a_path_keeps_no_remarks_that_it_does_not_make(rng, tmp_path):
     """Whether correlations say anything is what held-out rows have been asked."""
     X, Y = rng.standard_normal((60, 30)), rng.standard_normal((60, 20))
     SparseCCACV(SparseCCA(1), n_nonzeros=[2, 5], cv=3).fit(X, Y).save(tmp_path / "m.cca")
-    assert remarks_on(load(tmp_path / "m.cca")) == []
+    assert summary_of(load(tmp_path / "m.cca")).remarks == ()
 
 
 def test_half_of_the_correlation_is_what_must_be_left(data):
@@ -326,9 +322,9 @@ def test_other_rows_with_correlations_of_one_are_not_taken_for_those_of_the_fit(
         X = rng.standard_normal((200, 3))
         views.append((X, np.column_stack([X[:, 0], rng.standard_normal(200)])))
     model = CCA(1).fit(*views[0])
-    assert rows_shown(model, as_views(*views[1]))["remarks"] == [
-        "component 1: correlation 1 on any rows; do the views share a column?"
-    ]
+    assert rows_shown(model, as_views(*views[1])).remarks == (
+        "component 1: correlation 1 on any rows; do the views share a column?",
+    )
 
 
 def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):
@@ -407,16 +403,8 @@ def hostile(data, tmp_path_factory):
     scores = scores_of(model, as_views(*data)) | {"groups": HOSTILE, "codes": [i % 6 for i in range(300)]}
     names = HOSTILE, [name + "\u2028" for name in HOSTILE]
     columns = {"held out": np.array([0.5, np.nan, -0.5])}
-    facts = findings(
-        model,
-        names,
-        title="; ".join(HOSTILE),
-        command=HOSTILE[2],
-        columns=columns,
-        scores=scores,
-        remarks=HOSTILE,
-    )
-    write_report(path, facts)
+    summary = summarised(model, names, scores, columns=columns, remarks=HOSTILE)
+    write_report(path, summary, title="; ".join(HOSTILE), command=HOSTILE[2])
     return path
 
 
