@@ -6,10 +6,8 @@ from html.parser import HTMLParser
 from appgrad.data.sources import as_views
 from appgrad.reporting.features import names_of
 from appgrad.reporting.html import page
-from appgrad.reporting.summary import (
-    findings,
-    scores_of,
-)
+from appgrad.reporting.scores import RowsShown, scores_of, with_rows
+from appgrad.reporting.summary import summary_of, with_components
 
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
@@ -49,11 +47,18 @@ class Page(HTMLParser):
         return json.loads(self.texts["script"][at])
 
 
-def report_of(model, data=None, names=None, **more):
+def summarised(model, names=None, scores=None, columns=None, remarks=(), about=None, top=10):
+    """A summary with leading features and rows, as reports show it."""
     names = (names_of(model, "x"), names_of(model, "y")) if names is None else names
+    summary = with_components(summary_of(model), model, names, top)
+    return with_rows(summary, RowsShown(scores, columns or {}, tuple(remarks), about or {}))
+
+
+def report_of(model, data=None, command="appgrad fit", **more):
+    """The page of a report; with data, the scores of their rows."""
     if data is not None:
         more["scores"] = scores_of(model, as_views(*data))
-    return page(findings(model, names, title="t", **{"command": "appgrad fit"} | more))
+    return page(summarised(model, **more), title="t", command=command)
 
 
 def page_style():

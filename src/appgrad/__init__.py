@@ -1,16 +1,21 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
-from . import datasets, plots
-from .data.sources import open_views
-from .estimators.cca import CCA
-from .estimators.kernel import KernelCCA
-from .estimators.model_file import load
-from .estimators.sparse import SparseCCA
-from .estimators.sparse_path import SparseCCACV, sparse_path
-from .fitting.plan import plan
-from .fitting.warnings import OverfitWarning
-from .metrics import correlations, pcc, subspace_distance, tcc
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .version import __version__
+
+if TYPE_CHECKING:
+    from . import datasets, plots
+    from .data.sources import open_views
+    from .estimators.cca import CCA
+    from .estimators.kernel import KernelCCA
+    from .estimators.model_file import load
+    from .estimators.sparse import SparseCCA
+    from .estimators.sparse_path import SparseCCACV, sparse_path
+    from .fitting.plan import plan
+    from .fitting.warnings import OverfitWarning
+    from .metrics import correlations, pcc, subspace_distance, tcc
 
 __all__ = [
     "CCA",
@@ -30,3 +35,37 @@ __all__ = [
     "subspace_distance",
     "tcc",
 ]
+
+# Modules that are public themselves.
+_MODULES = ("baselines", "datasets", "plots")
+# The module of each public name, imported on first use: a fit should not wait for what it does not need.
+_HOMES = {
+    "CCA": "estimators.cca",
+    "KernelCCA": "estimators.kernel",
+    "OverfitWarning": "fitting.warnings",
+    "SparseCCA": "estimators.sparse",
+    "SparseCCACV": "estimators.sparse_path",
+    "correlations": "metrics",
+    "load": "estimators.model_file",
+    "open_views": "data.sources",
+    "pcc": "metrics",
+    "plan": "fitting.plan",
+    "sparse_path": "estimators.sparse_path",
+    "subspace_distance": "metrics",
+    "tcc": "metrics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported from its module."""
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All names, also those not imported yet."""
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -158,12 +158,12 @@ def test_shared_columns_are_noticed(folder, run):
 
 
 def test_interrupted(folder, run, monkeypatch):
-    import appgrad.cli.main
+    import appgrad.cli.fit
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(appgrad.cli.main, "held_out", interrupt)
+    monkeypatch.setattr(appgrad.cli.fit, "held_out", interrupt)
     text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")

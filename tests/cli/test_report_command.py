@@ -122,11 +122,11 @@ def test_reports_that_cannot_be_written(folder, run, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_a_report_that_is_lost_does_not_lose_the_fit(error, folder, monkeypatch, capsys):
-    def failing(*_):
+    def failing(*_, **__):
         raise error
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("appgrad.cli.main.write_report", failing)
+    monkeypatch.setattr("appgrad.cli.fit.write_report", failing)
     monkeypatch.setattr(
         sys, "argv", ["appgrad", "fit", "x.csv", "y.npy", "--report", "r.html", "-o", "m.cca"]
     )

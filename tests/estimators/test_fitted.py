@@ -17,10 +17,10 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.fit import Fit, fit, generator
-from appgrad.fitting.streams import Statistics
+from appgrad.fitting.streams.sums import Statistics
 from appgrad.inference.holdout import held_out
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.setup import Options
+from appgrad.solvers.solver import Options
 
 NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
 ESTIMATORS = {

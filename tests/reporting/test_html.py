@@ -8,14 +8,9 @@ import scipy.sparse as sp
 from appgrad import CCA
 from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
-from appgrad.reporting.features import names_of
 from appgrad.reporting.html import page, write_report
-from appgrad.reporting.summary import (
-    ROWS,
-    findings,
-    scores_of,
-)
-from report_pages import HOSTILE, Page, report_of
+from appgrad.reporting.scores import ROWS, scores_of
+from report_pages import HOSTILE, Page, report_of, summarised
 
 
 def test_what_a_report_says(data):
@@ -58,9 +53,8 @@ def test_hostile_names_are_data(data):
     )
     scores = scores_of(model, as_views(*data))
     scores |= {"groups": HOSTILE, "codes": [i % 6 for i in range(300)]}
-    html = page(
-        findings(model, names, title=HOSTILE[0], command=HOSTILE[1], scores=scores, about={"x": HOSTILE[2]})
-    )
+    summary = summarised(model, names, scores, about={"x": HOSTILE[2]})
+    html = page(summary, title=HOSTILE[0], command=HOSTILE[1])
     found = Page(html)
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 2
     assert "img" not in [tag for tag, _ in found.tags]
@@ -80,8 +74,7 @@ def test_hostile_names_are_data(data):
 def test_file_names_that_are_no_text(data, tmp_path):
     """As Python has them: bytes that no character stands for."""
     model = CCA(1).fit(*data)
-    names = names_of(model, "x"), names_of(model, "y")
-    write_report(tmp_path / "r.html", findings(model, names, title="caf\udce9.npy", command="appgrad"))
+    write_report(tmp_path / "r.html", summarised(model), title="caf\udce9.npy", command="appgrad")
     assert "<bdi>caf&#56553;.npy</bdi>" in (tmp_path / "r.html").read_text("utf-8")
 
 
@@ -96,10 +89,8 @@ def test_only_the_page_s_own_script_may_run(data):
 def test_a_hundred_thousand_features_stay_a_small_file(rng, tmp_path):
     X = sp.random_array((3000, 100_000), density=1e-4, rng=rng, format="csr")
     model = CCA(2, ridge=1.0, max_iter=3, tol=1.0).fit(X, X[:, :300])
-    write_report(tmp_path / "r.html", findings(
-        model, (names_of(model, "x"), names_of(model, "y")), title="t", command="c",
-        scores=scores_of(model, as_views(X, X[:, :300])), top=7,
-    ))  # fmt: skip
+    summary = summarised(model, scores=scores_of(model, as_views(X, X[:, :300])), top=7)
+    write_report(tmp_path / "r.html", summary, title="t", command="c")
     assert (tmp_path / "r.html").stat().st_size < 200_000
     html = (tmp_path / "r.html").read_text()
     found = Page(html)

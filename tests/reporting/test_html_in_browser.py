@@ -12,11 +12,8 @@ from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
 from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.html import write_report
-from appgrad.reporting.summary import (
-    findings,
-    scores_of,
-)
-from report_pages import HOSTILE, report_of
+from appgrad.reporting.scores import scores_of
+from report_pages import HOSTILE, report_of, summarised
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +46,8 @@ def hostile(data, tmp_path_factory):
     scores = scores_of(model, as_views(*data)) | {"groups": HOSTILE, "codes": [i % 6 for i in range(300)]}
     names = HOSTILE, [name + "\u2028" for name in HOSTILE]
     columns = {"held out": np.array([0.5, np.nan, -0.5])}
-    facts = findings(
-        model,
-        names,
-        title="; ".join(HOSTILE),
-        command=HOSTILE[2],
-        columns=columns,
-        scores=scores,
-        remarks=HOSTILE,
-    )
-    write_report(path, facts)
+    summary = summarised(model, names, scores, columns=columns, remarks=HOSTILE)
+    write_report(path, summary, title="; ".join(HOSTILE), command=HOSTILE[2])
     return path
 
 

@@ -9,17 +9,9 @@ from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, correlations, load
 from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
 from appgrad.inference.holdout import HeldOut
-from appgrad.reporting.facts import overfitted
-from appgrad.reporting.labels import COLOURS
-from appgrad.reporting.summary import (
-    ROWS,
-    is_forced,
-    plain_scores,
-    remarks_on,
-    rows_shown,
-    sampled,
-    scores_of,
-)
+from appgrad.reporting.groups import COLOURS
+from appgrad.reporting.scores import ROWS, plain_scores, rows_shown, sampled, scores_of
+from appgrad.reporting.summary import overfitted, summary_of
 from report_pages import Page, page_style, report_of
 
 
@@ -37,7 +29,7 @@ def test_scores_of_a_sample_are_those_of_its_rows(rng):
     found = scores_of(model, as_views(X, Y))
     np.testing.assert_allclose(found["x"][0], model.transform(X)[found["rows"], 0], atol=1e-3)
     np.testing.assert_allclose(found["y"][0], model.transform(X, Y)[1][found["rows"], 0], atol=1e-3)
-    again = rows_shown(model, as_views(X, Y))["scores"]
+    again = rows_shown(model, as_views(X, Y)).scores
     assert (again["rows"], again["y"]) == (found["rows"], found["y"])
 
 
@@ -49,7 +41,7 @@ def test_correlations_of_a_sample_are_those_of_all_rows(rng):
     scores = scores_of(model, as_views(X, Y))
     assert len(scores["rows"]) == 2000
     np.testing.assert_allclose(scores["correlations"], model.training_correlations_)
-    shown = rows_shown(model, as_views(X[:4000] + 1e7, Y[:4000]))["scores"]
+    shown = rows_shown(model, as_views(X[:4000] + 1e7, Y[:4000])).scores
     np.testing.assert_allclose(
         shown["correlations"], correlations(*model.transform(X[:4000], Y[:4000])), atol=1e-6
     )
@@ -108,12 +100,8 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     assert "1.0000*" in html
     assert "* forced: there are too few rows" in html
     others = rows_shown(model, as_views(rng.standard_normal((30, 50)), rng.standard_normal((30, 60))))
-    assert others["remarks"][0].startswith(
-        "components 1, 2: less than half of the correlation is left on these"
-    )
-    assert rows_shown(model, as_views(X, Y))["remarks"][0].startswith(
-        "these rows seem to be those of the fit"
-    )
+    assert others.remarks[0].startswith("components 1, 2: less than half of the correlation is left on these")
+    assert rows_shown(model, as_views(X, Y)).remarks[0].startswith("these rows seem to be those of the fit")
     calm = report_of(CCA(2, ridge=1.0).fit(X, Y))
     assert "columns for 40 rows" not in calm
     assert "with ridge" in calm
@@ -143,10 +131,10 @@ def test_what_a_stream_warned_of_before_more_rows_came_is_forgotten(rng):
     X, Y = rng.standard_normal((400, 50)), rng.standard_normal((400, 60))
     model = CCA(2).partial_fit(X[:40], Y[:40])
     with pytest.warns(UserWarning, match="110 columns for 40 rows"):
-        assert is_forced(model)
+        assert summary_of(model).forced
     model.partial_fit(X[40:], Y[40:])
-    assert not is_forced(model)
-    assert remarks_on(model) == []
+    assert not summary_of(model).forced
+    assert summary_of(model).remarks == ()
 
 
 def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):
@@ -154,14 +142,14 @@ def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):
         CCA(2, solver="appgrad", max_iter=2, random_state=0).fit(*data).save(tmp_path / "m.cca")
     model = load(tmp_path / "m.cca")
     assert "appgrad stopped at its max_iter after 2 iterations" in report_of(model)
-    assert not is_forced(model)
+    assert not summary_of(model).forced
 
 
 def test_a_path_keeps_no_remarks_that_it_does_not_make(rng, tmp_path):
     """Whether correlations say anything is what held-out rows have been asked."""
     X, Y = rng.standard_normal((60, 30)), rng.standard_normal((60, 20))
     SparseCCACV(SparseCCA(1), n_nonzeros=[2, 5], cv=3).fit(X, Y).save(tmp_path / "m.cca")
-    assert remarks_on(load(tmp_path / "m.cca")) == []
+    assert summary_of(load(tmp_path / "m.cca")).remarks == ()
 
 
 def test_half_of_the_correlation_is_what_must_be_left(data):
@@ -178,9 +166,9 @@ def test_other_rows_with_correlations_of_one_are_not_taken_for_those_of_the_fit(
         X = rng.standard_normal((200, 3))
         views.append((X, np.column_stack([X[:, 0], rng.standard_normal(200)])))
     model = CCA(1).fit(*views[0])
-    assert rows_shown(model, as_views(*views[1]))["remarks"] == [
-        "component 1: correlation 1 on any rows; do the views share a column?"
-    ]
+    assert rows_shown(model, as_views(*views[1])).remarks == (
+        "component 1: correlation 1 on any rows; do the views share a column?",
+    )
 
 
 def test_correlations_of_unseen_rows_are_asked_for_where_there_are_none(data):

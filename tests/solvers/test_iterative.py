@@ -232,8 +232,8 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
                 self.tol, self.max_iter = 0, 10**9
                 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
                 return super().fit(X, y)
-        import appgrad.cli.main
-        appgrad.cli.main.CCA = CCA
+        import appgrad.cli.fit
+        appgrad.cli.fit.CCA = CCA
         sys.argv = ["appgrad", "fit", "x.npy", "y.npy", "--solver", "appgrad", "-o", "m.cca"]
         main()
     """

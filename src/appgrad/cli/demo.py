@@ -10,11 +10,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from ..estimators.cca import CCA
-from ..fitting.progress import err
 from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
 from ..metrics import correlations
-from .terminal import print_model, say
+from ..reporting.summary import Timing, summary_of
+from .terminal import err, print_summary, say
 
 
 def show_digits(output: Path) -> None:
@@ -27,7 +27,8 @@ def show_digits(output: Path) -> None:
     seconds = time.perf_counter() - start
     tested = correlations(*model.transform(*halves[1]))
     say("left against right half of 8 x 8 digits, 32 + 32 pixels")
-    print_model(model, seconds, HeldOut(tested, f"{len(test)} rows the fit has not seen"), 0.0, False)
+    held_out = HeldOut(tested, f"{len(test)} rows the fit has not seen")
+    print_summary(summary_of(model, held_out=held_out, timing=Timing(seconds, seconds)))
     try:
         import matplotlib
 

@@ -1,23 +1,22 @@
-"""What commands show: tables, JSON."""
+"""The terminal: lines, tables and JSON that commands print. Imports neither numpy nor scikit-learn."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..estimators.base import BaseCCA
-from ..inference.holdout import HeldOut
-from ..reporting.facts import correlation_columns, facts_in_words
-from ..reporting.features import measure_of
+if TYPE_CHECKING:
+    from ..reporting.summary import Summary
 
 # Names of files and columns are data: ":x:" in one is no picture.
 out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 
 def say(text: str, console: Console = out, style: str | None = None) -> None:
@@ -31,37 +30,46 @@ def print_json(record: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(record) + "\n")
 
 
-def print_model(
-    model: BaseCCA, fitted: float | None, tested: HeldOut | None, extra: float, trivial: bool
-) -> None:
-    """The table of correlations and the facts below it."""
-    columns = correlation_columns(model, tested)
-    table = Table(caption="* forced: there are too few rows" if trivial else None, caption_justify="left")
+def print_summary(summary: Summary) -> None:
+    """Print the table of correlations, and the facts below it."""
+    columns, forced = summary.columns, summary.forced
+    table = Table(caption="* forced: there are too few rows" if forced else None, caption_justify="left")
     for heading in ("component", *columns):
         table.add_column(heading, justify="right")
     for i, values in enumerate(zip(*columns.values(), strict=True)):
-        cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
-        if trivial:
-            at = list(columns).index("training")
-            cells[at] += "*" if model.training_correlations_[i] > 0.99 else " "
+        cells = ["-" if math.isnan(value) else f"{value:.4f}" for value in values]
+        if forced:
+            cells[list(columns).index("training")] += "*" if summary.training[i] > 0.99 else " "
         table.add_row(str(i + 1), *cells)
     out.print(table)
-    facts = facts_in_words(model)
-    if fitted is not None:
-        facts["time"] = f"{fitted:.2f} s for the fit on all rows" if extra else f"{fitted:.3f} s"
-    if tested is not None:
-        facts["held out"] = tested.method + (f", {extra:.2f} s" if extra else "")
-    for name, fact in facts.items():
+    for name, fact in (summary.facts | _measured(summary)).items():
         say(f"{name:9} {fact}")
 
 
-def print_components(model: BaseCCA, components: list[dict[str, list[dict[str, Any]]]]) -> None:
-    """A table of leading features for each component."""
-    measure = measure_of(model)
-    for i, component in enumerate(components):
-        table = Table(
-            title=f"component {i + 1}: {model.canonical_correlations_[i]:.4f}", title_justify="left"
-        )
+def _measured(summary: Summary) -> dict[str, str]:
+    """Facts of the run that has just ended: its time, and the check on held-out rows."""
+    timing, held_out, found = summary.timing, summary.held_out, {}
+    check = 0.0 if timing is None else timing.check
+    if timing is not None:
+        found["time"] = f"{timing.fit:.2f} s for the fit on all rows" if check else f"{timing.fit:.3f} s"
+    if held_out is not None:
+        found["held out"] = held_out.method + (f", {check:.2f} s" if check else "")
+    return found
+
+
+def print_remarks(summary: Summary) -> None:
+    """Print what to beware of, to stderr."""
+    for remark in summary.remarks:
+        say(f"warning: {remark}", err, "yellow")
+
+
+def print_components(summary: Summary) -> None:
+    """Print a table of leading features for each component."""
+    if not summary.components:
+        say("features  none to show: components are functions of all columns at a time")
+    measure = str(summary.measure)
+    for i, component in enumerate(summary.components):
+        table = Table(title=f"component {i + 1}: {summary.canonical[i]:.4f}", title_justify="left")
         for heading in ("x feature", f"x {measure}", "y feature", f"y {measure}"):
             table.add_column(heading, justify="right" if measure in heading else "left", overflow="fold")
         for row in range(max(len(component["x"]), len(component["y"]))):

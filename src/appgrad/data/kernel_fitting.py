@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky
-from scipy.optimize import brentq
-from sklearn.metrics.pairwise import euclidean_distances
 
 from ..machine.arrays import EPS, Array, Matrix
 from ..machine.memory import budget
@@ -155,6 +153,9 @@ def features(
 
 def median_gamma(rows: Matrix) -> float:
     """One over the squared median distance of these rows; of those that differ, where most do not."""
+    # Slow to import, and linear models need no distances.
+    from sklearn.metrics.pairwise import euclidean_distances
+
     if not sp.issparse(rows):
         # Distances of rows far from zero would cancel.
         rows = rows - np.mean(rows, axis=0, dtype=np.float64)
@@ -183,6 +184,9 @@ def default_ridge(variances: Array, n: int, dimensions: int) -> float:
     sample, which shows no more dimensions than it has rows. Where features are few for the rows there are, it
     is a small share of the total variance.
     """
+    # Slow to import, and linear models need no root finding.
+    from scipy.optimize import brentq
+
     total, size = float(variances.sum()), len(variances)
     if total == 0 or dimensions <= n / ROWS_PER_DIMENSION:
         return FLOOR * total

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances, linear_kernel, polynomial_kernel
 
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
@@ -39,22 +38,25 @@ class Kernel(NamedTuple):
             return self._called(x, rows)
         if self.name == "precomputed":
             return np.array(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
+        # Slow to import, and linear models need no kernel.
+        from sklearn.metrics import pairwise
+
         x, rows = x.astype(np.float64, copy=False), rows.astype(np.float64, copy=False)
         if self.name == "rbf":
             with np.errstate(over="ignore", invalid="ignore"):
-                K = euclidean_distances(x, rows, squared=True)
+                K = pairwise.euclidean_distances(x, rows, squared=True)
                 K *= -self.gamma
                 K = np.asarray(np.exp(K, out=K))
             if not np.all(np.isfinite(K)):
                 raise ValueError("distances of kernel='rbf' overflow: rescale the columns")
             return K
         if self.name == "cosine":
-            return np.asarray(cosine_similarity(_levelled(x), _levelled(rows), dense_output=True))
+            return np.asarray(pairwise.cosine_similarity(_levelled(x), _levelled(rows), dense_output=True))
         with np.errstate(over="ignore", invalid="ignore"):
             if self.name == "poly":
-                K = np.asarray(polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
+                K = np.asarray(pairwise.polynomial_kernel(x, rows, self.degree, self.gamma, self.coef0))
             else:
-                K = np.asarray(linear_kernel(x, rows, dense_output=True))
+                K = np.asarray(pairwise.linear_kernel(x, rows, dense_output=True))
         if not np.all(np.isfinite(K)):
             raise ValueError(f"kernel={self.name!r} overflows: rescale the columns")
         return K

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .cluster.files import opened_by
-from .files import table as files
 from .files.mapped import views_of
 from .matrices import as_column, as_matrix, feature_names, is_dask
 from .views import Views
@@ -74,6 +72,11 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     ...     CCA(1).fit(views).canonical_correlations_.round(4)
     array([0.237])
     """
+    # Models of arrays in memory need neither files nor clusters.
     if client is not None:
+        from .cluster.files import opened_by
+
         return opened_by(dask_back_end().DaskCluster(client), str(x), str(y))
-    return files.open_views(x, y)
+    from .files.table import open_views as opened
+
+    return opened(x, y)

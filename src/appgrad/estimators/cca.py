@@ -91,8 +91,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     random_state : int, RandomState or Generator, optional
         Start and row order of iterative solvers; the direct ones need none.
     verbose : int, default=0
-        1 logs what is being done through `logging.getLogger("appgrad")`; 2 shows it as a line on the terminal
-        instead, where there is one.
+        1 logs what is being done through `logging.getLogger("appgrad")`; 2 draws one line on stderr
+        instead, where that is a terminal or a notebook.
 
     Attributes
     ----------

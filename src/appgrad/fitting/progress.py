@@ -1,17 +1,17 @@
-"""Where a run stands: in a log, or as a line on the terminal."""
+"""Progress of a run: a log, or one line on stderr, driven by callbacks and counted rows."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import timedelta
+from typing import Any, Protocol
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
 from ..data.derived import CountedViews
 from ..data.views import Views
@@ -19,16 +19,61 @@ from ..solvers.problem import Progress
 from .plan import duration
 
 logger = logging.getLogger("appgrad")
-err = Console(stderr=True, emoji=False)
 Callback = Callable[[Progress], Any]
+# Seconds between two drawings of a line: more often than this, nobody can read it.
+EVERY = 0.1
+
+
+class Display(Protocol):
+    """A line of text on a screen."""
+
+    def begin(self, name: str) -> None:
+        """Show that a task begins."""
+
+    def show(self, text: str) -> None:
+        """Show how far the task is."""
+
+
+class PlainLine:
+    """One line on stderr, drawn again after a carriage return."""
+
+    def __init__(self) -> None:
+        self.name, self.start = "", time.perf_counter()
+        self.drawn, self.width = -EVERY, 0
+
+    def begin(self, name: str) -> None:
+        """Show that a task begins."""
+        self.name, self.start, self.drawn = name, time.perf_counter(), -EVERY
+        self.show("")
+
+    def show(self, text: str) -> None:
+        """Show how far the task is, and for how long it has run."""
+        now = time.perf_counter()
+        if now - self.drawn < EVERY:
+            return
+        self.drawn = now
+        self._write(f"{self.name} {timedelta(seconds=int(now - self.start))} {text}".rstrip())
+
+    def clear(self) -> None:
+        """Leave an empty line, with the cursor at its beginning."""
+        self._write("")
+        sys.stderr.write("\r")
+        sys.stderr.flush()
+
+    def _write(self, line: str) -> None:
+        # A line as wide as the terminal would wrap, and could not be drawn over. Blanks cover the last one:
+        # not every place that knows a carriage return knows escape codes.
+        line = line[: _columns() - 1]
+        sys.stderr.write("\r" + line.ljust(self.width))
+        sys.stderr.flush()
+        self.width = len(line)
 
 
 class Watch:
-    """A line on the terminal that counts rows, and follows a run of iterations."""
+    """A display that counts rows and follows iterations: `count` takes rows, `step` is a callback."""
 
-    def __init__(self, bar: Bar) -> None:
-        self.bar, self.captured = bar, ""
-        self.task: TaskID | None = None
+    def __init__(self, display: Display) -> None:
+        self.display, self.captured = display, ""
         self.n: int | None = None
         self.rows, self.start = 0, 0.0
         # When the last estimate of the time left was made, and what it was.
@@ -36,9 +81,8 @@ class Watch:
 
     def begin(self, name: str, n: int | None = None) -> None:
         """Show what is being done, and since when; `n` rows are a pass, where there are passes."""
-        if self.task is not None:
-            self.bar.remove_task(self.task)
-        self.task, self.captured, self.estimate = self.bar.add_task(name, total=None, run=""), "", (0.0, None)
+        self.display.begin(name)
+        self.captured, self.estimate = "", (0.0, None)
         self.n, self.rows, self.start = n, 0, time.perf_counter()
 
     def views(self, name: str, views: Views) -> Views:
@@ -56,56 +100,56 @@ class Watch:
         parts.append(self.captured)
         if left is not None and left - (now - at) >= 0.1:
             parts.append(f"{duration(left - (now - at))} left")
-        assert self.task is not None
-        self.bar.update(self.task, run=", ".join(filter(None, parts)))
+        self.display.show(", ".join(filter(None, parts)))
 
     def step(self, progress: Progress) -> None:
-        """Note where a run stands: a callback."""
+        """Show where a run stands: a callback."""
         self.captured = "" if np.isnan(progress.tcc) else f"captured {progress.tcc:.4f}"
         self.estimate = time.perf_counter(), progress.left
         self.count(progress.rows if self.n is None else self.rows)
 
 
 @contextmanager
-def line(show: bool = True) -> Iterator[Watch]:
-    """A line of progress on the terminal, gone when it ends."""
-    bar = Bar(
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[run]}"),
-        console=err,
-        transient=True,
-        disable=not (show and _can_draw()),
-    )
-    with bar:
-        yield Watch(bar)
-
-
-@contextmanager
 def followed(
     name: str, verbose: int, callback: Callback | None, views: CountedViews | None = None
 ) -> Iterator[Callback | None]:
-    """The callback of a run, with a log (verbose=1) or a line on the terminal (2, where there is one)."""
+    """The callback of a run, with a log (verbose=1) or a line on stderr (2, where somebody sees it)."""
     if not verbose or verbose < 0:
         yield callback
         return
     if verbose < 2 or not _can_draw():
         yield logged(callback, passes=views is not None)
         return
-    with line() as watch:
-        watch.begin(name, None if views is None else views.n_samples)
-        if views is not None:
-            views.on_rows = watch.count
+    line = PlainLine()
+    watch = Watch(line)
+    watch.begin(name, None if views is None else views.n_samples)
+    if views is not None:
+        views.on_rows = watch.count
 
-        def both(progress: Progress) -> Any:
-            watch.step(progress)
-            return None if callback is None else callback(progress)
+    def both(progress: Progress) -> Any:
+        watch.step(progress)
+        return None if callback is None else callback(progress)
 
+    try:
         yield both
+    finally:
+        line.clear()
 
 
 def _can_draw() -> bool:
-    return err.is_terminal or err.is_jupyter
+    """True if stderr is a terminal or a cell of Jupyter."""
+    # There is no stderr in programs without a console.
+    return sys.stderr is not None and (
+        sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
+    )
+
+
+def _columns() -> int:
+    """Width of the terminal; 80 where it has none, as in Jupyter."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def logged(callback: Callback | None, passes: bool = True) -> Callback:

@@ -1,17 +1,32 @@
-"""Findings as one HTML file, which needs nothing else: tables as they are, pictures drawn by its script."""
+"""The summary of a model as one HTML file, which needs nothing else: its script draws the pictures."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 from base64 import b64encode
+from datetime import datetime
 from hashlib import sha256
 from html import escape
 from importlib import resources
 from typing import Any
 
+import numpy as np
+import scipy
+import sklearn
+
+from ..data.names import shown
+from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
+from ..version import __version__
+from .summary import Summary, json_list
+
+# Correlations of components by what they are of; None where one is not known.
+Columns = dict[str, list[float | None]]
+# Letters of a name: beyond, it is no name.
+LENGTH = 200
 
 # What scores are missing, where rows were not given.
 NO_SCORES = (
@@ -34,56 +49,84 @@ CAPTION = {
 }
 
 
-def write_report(path: str | os.PathLike[str], facts: dict[str, Any]) -> None:
-    """Write findings to an HTML file, whole or not at all."""
+def write_report(path: str | os.PathLike[str], summary: Summary, *, title: str, command: str) -> None:
+    """Write a summary to an HTML file, whole or not at all."""
     with whole_file(path) as file:
         # Halves of characters, which no encoding knows, become what a browser shows for them.
-        file.write(page(facts).encode("utf-8", "xmlcharrefreplace"))
+        file.write(page(summary, title=title, command=command).encode("utf-8", "xmlcharrefreplace"))
 
 
-def page(facts: dict[str, Any]) -> str:
-    """Findings as HTML. Names of columns, files and groups are data: whatever is in them is only shown.
+def page(summary: Summary, *, title: str, command: str) -> str:
+    """The HTML page of a summary. Names of columns, files and groups are data, and are only shown.
 
     Examples
     --------
     >>> from sklearn.datasets import load_linnerud
     >>> from appgrad import CCA
-    >>> from appgrad.reporting.features import names_of
-    >>> from appgrad.reporting.summary import findings
     >>> from appgrad.reporting.html import page
+    >>> from appgrad.reporting.summary import summary_of
     >>> model = CCA(2).fit(*load_linnerud(return_X_y=True))
-    >>> names = names_of(model, "x"), names_of(model, "y")
-    >>> html = page(findings(model, names, title="<linnerud>", command="appgrad fit x.npy y.npy"))
+    >>> html = page(summary_of(model), title="<linnerud>", command="appgrad fit x.npy y.npy")
     >>> "0.7956" in html, "&lt;linnerud&gt;" in html, "<linnerud>" in html
     (True, True, False)
     """
     template = resources.files("appgrad.reporting").joinpath("report.html").read_text("utf-8")
+    columns = {name: json_list(values) for name, values in summary.columns.items()}
     parts = {
-        "title": escape(facts["title"]),
-        "estimator": escape(facts["estimator"]),
-        "lead": _lead(facts),
-        "remarks": _remarks(facts["remarks"]),
-        "correlations": _correlations(facts),
-        "options": _options(facts["correlations"]),
-        "scores": "" if facts["scores"] else f"<p>{NO_SCORES}</p>",
-        "scores_hidden": "" if facts["scores"] else " hidden",
-        "rows": _rows(facts["scores"]),
-        "components": _components(facts),
-        "falls": FALLS if facts["measure"] == "weight" else "",
-        "history_hidden": "" if facts["history"] else " hidden",
-        "no_history": f"<p>{escape(facts['no_history'])}</p>" if facts["no_history"] else "",
+        "title": escape(title),
+        "estimator": escape(summary.estimator),
+        "lead": _lead(summary, columns),
+        "remarks": _remarks(summary.remarks),
+        "correlations": _correlations(columns, summary.forced),
+        "options": _options(columns),
+        "scores": "" if summary.scores else f"<p>{NO_SCORES}</p>",
+        "scores_hidden": "" if summary.scores else " hidden",
+        "rows": _rows(summary.scores),
+        "components": _components(summary),
+        "falls": FALLS if summary.measure == "weight" else "",
+        "history_hidden": "" if summary.history else " hidden",
+        "no_history": f"<p>{escape(summary.no_history)}</p>" if summary.no_history else "",
         "about": "".join(
             f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
-            for name, text in facts["about"].items()
+            for name, text in _about(summary).items()
         ),
-        "command": escape(facts["command"]),
-        "made": escape(facts["made"]),
-        "facts": _json({name: facts[name] for name in ("scores", "history")}),
+        "command": escape(_commands(summary.origin, command)),
+        "made": escape(_made()),
+        "facts": _json({"scores": summary.scores, "history": summary.history}),
         "style_hash": _hash(template, "style"),
         "script_hash": _hash(template, "script"),
     }
     # In one go: a name that looks like a gap of the template is none.
     return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
+
+
+def _about(summary: Summary) -> dict[str, str]:
+    """Where the model comes from, what was fitted and how, by a word each."""
+    origin, held_out, timing = summary.origin, summary.held_out, summary.timing
+    found = {} if origin is None else {"x": origin.x, "y": origin.y}
+    found |= summary.facts | {"ridge": f"{summary.ridge}", "parameters": summary.call}
+    if timing is not None:
+        found["time"] = f"{timing.fit:.2f} s"
+    elif summary.solver_seconds is not None:
+        found["time"] = f"{summary.solver_seconds:.2f} s in the solver"
+    if held_out is not None:
+        found["held out"] = held_out.method + ("" if timing is None else f", {timing.check:.2f} s")
+    return found | summary.about_rows
+
+
+def _commands(origin: Origin | None, command: str) -> str:
+    """The command that made the model, as its file has it, and the one that makes the page."""
+    if origin is None or origin.command == command:
+        return command
+    return f"{' '.join(origin.command.splitlines())}  # says the model file\n{command}"
+
+
+def _made() -> str:
+    when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
+    return (
+        f"{when}, appgrad {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+    )
 
 
 def _hash(template: str, tag: str) -> str:
@@ -98,18 +141,18 @@ def _json(data: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _lead(facts: dict[str, Any]) -> str:
-    k, (p1, p2) = len(facts["correlations"]["training"]), facts["n_features"]
+def _lead(summary: Summary, columns: Columns) -> str:
+    k, (p1, p2) = len(columns["training"]), summary.n_features
     pairs = "one pair of scores" if k == 1 else f"{k} pairs of scores"
     found = [
         f"{_number(value, '.3f')} on {escape(ROWS.get(name, name))}"
-        for name, (value, *_) in facts["correlations"].items()
+        for name, (value, *_) in columns.items()
         if KINDS.get(name) != "estimate" and value is not None
     ]
     first = "It has" if k == 1 else "The first has"
     return (
-        f"{pairs[0].upper() + pairs[1:]} from {facts['rows']:,} rows, {p1:,} columns in the first view (x) "
-        f"and {p2:,} in the second (y). {first} a correlation of {_listed(found)}."
+        f"{pairs[0].upper() + pairs[1:]} from {summary.n_samples:,} rows, {p1:,} columns in the first view "
+        f"(x) and {p2:,} in the second (y). {first} a correlation of {_listed(found)}."
     )
 
 
@@ -118,7 +161,7 @@ def _listed(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
-def _remarks(remarks: list[str]) -> str:
+def _remarks(remarks: tuple[str, ...]) -> str:
     if not remarks:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in remarks)
@@ -130,9 +173,8 @@ def _number(value: float | None, form: str) -> str:
     return "\N{EN DASH}" if value is None else format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
-def _correlations(facts: dict[str, Any]) -> str:
+def _correlations(columns: Columns, forced: bool) -> str:
     """The table of correlations, with bars."""
-    columns: dict[str, list[float | None]] = facts["correlations"]
     kinds = {name: KINDS.get(name, "other") for name in columns}
     low = min([0.0, *(value for values in columns.values() for value in values if value is not None)])
     head = "".join(f'<th scope="col" class="number {kinds[name]}">{escape(name)}</th>' for name in columns)
@@ -140,7 +182,7 @@ def _correlations(facts: dict[str, Any]) -> str:
     for i, values in enumerate(zip(*columns.values(), strict=True)):
         cells = []
         for name, value in zip(columns, values, strict=True):
-            star = "*" if facts["forced"] and name == "training" and (value or 0) > 0.99 else ""
+            star = "*" if forced and name == "training" and (value or 0) > 0.99 else ""
             cells.append(f'<td class="number">{_number(value, ".4f")}{star}</td>')
         drawn = [
             (kinds[name], v) for name, v in zip(columns, values, strict=True) if kinds[name] != "estimate"
@@ -149,7 +191,7 @@ def _correlations(facts: dict[str, Any]) -> str:
             f'<tr><th scope="row" class="number">{i + 1}</th>{"".join(cells)}'
             f'<td class="bars">{_bars(drawn, low, 1.0)}</td></tr>'
         )
-    foot = f"<p>{FORCED}</p>" if facts["forced"] else ""
+    foot = f"<p>{FORCED}</p>" if forced else ""
     foot += "" if {"held", "other"} & set(kinds.values()) else f"<p>{NO_TEST}</p>"
     return (
         '<table class="correlations"><caption>Correlations of paired scores</caption>'
@@ -177,7 +219,7 @@ def _bars(values: list[tuple[str, float | None]], low: float, high: float) -> st
     )
 
 
-def _options(columns: dict[str, list[float | None]]) -> str:
+def _options(columns: Columns) -> str:
     return "".join(
         f'<option value="{i}">{i + 1} ({_number(value, ".3f")})</option>'
         for i, value in enumerate(columns["training"])
@@ -192,29 +234,38 @@ def _rows(scores: dict[str, Any] | None) -> str:
     return f"A point is a row{' of the fit' if scores.get('fitted') else ''} ({some}), counted from 0."
 
 
-def _components(facts: dict[str, Any]) -> str:
+def _components(summary: Summary) -> str:
     """The leading features of every component; the script shows one component at a time."""
-    if facts["measure"] is None:
+    if summary.measure is None:
         return f"<p>{NO_FEATURES}</p>"
+    # One scale for all components and both views: bars are compared across tables.
+    every = (
+        abs(item[summary.measure])
+        for component in summary.components
+        for items in component.values()
+        for item in items
+    )
+    reach = 1.0 if summary.measure == "correlation" else max(every, default=1.0)
     parts = []
-    for i, component in enumerate(facts["components"]):
-        tables = "".join(_features(component[view], view, facts) for view in "xy")
-        rho = _number(facts["correlations"]["training"][i], ".4f")
+    training = json_list(summary.training)
+    for i, component in enumerate(summary.components):
+        tables = "".join(
+            _features(component[view], view, p, summary.measure, reach)
+            for view, p in zip("xy", summary.n_features, strict=True)
+        )
+        rho = _number(training[i], ".4f")
         parts.append(
             f'<section class="component" id="component-{i}" aria-label="Component {i + 1}">'
             f'<h3>Component {i + 1} <span class="soft">{rho} in training</span></h3>'
             f'<div class="pair">{tables}</div></section>'
         )
-    return f'<p class="soft">{CAPTION[facts["measure"]]}.</p>' + "".join(parts)
+    return f'<p class="soft">{CAPTION[summary.measure]}.</p>' + "".join(parts)
 
 
-def _features(items: list[dict[str, Any]], view: str, facts: dict[str, Any]) -> str:
-    measure, p = facts["measure"], facts["n_features"]["xy".index(view)]
-    # One scale for all components and both views: bars are compared across tables.
-    every = (abs(item[measure]) for found in facts["components"] for side in "xy" for item in found[side])
-    reach = 1.0 if measure == "correlation" else max(every, default=1.0)
+def _features(items: list[dict[str, Any]], view: str, p: int, measure: str, reach: float) -> str:
+    """A table of leading features; bars end at `reach`."""
     rows = "".join(
-        f'<tr><th scope="row"><bdi>{escape(item["feature"])}</bdi></th>'
+        f'<tr><th scope="row"><bdi>{escape(shown(item["feature"], LENGTH))}</bdi></th>'
         f'<td class="number">{_number(item[measure], "+.3f")}</td>'
         f'<td class="bars">{_bars([(_side(item[measure]), item[measure])], -reach, reach)}</td></tr>'
         for item in items

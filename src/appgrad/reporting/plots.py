@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.names import shown
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
 from ..metrics import correlations
-from .features import feature_correlations, leading_columns, measure_of, names_of
-from .labels import COLOURS, Groups, groups_or_numbers
+from .drawing import (
+    BLUE,
+    GREY,
+    LENGTH,
+    PLAIN,
+    RED,
+    axes,
+    components_of,
+    known_names,
+    of_fitted,
+    plain_legend,
+    require_component,
+    scatter_rows,
+)
+from .features import feature_correlations, leading_columns, measure_of
+from .groups import COLOURS
 
-BLUE, RED, GREY = "#1f5fa8", "#d1495b", "0.6"
-# Names of features and groups are data: dollar signs in them are no mathematics.
-PLAIN = {"parse_math": False, "usetex": False}
-# Letters of a name beside a bar, an arrow or in a legend.
-LENGTH = 32
 # What convergence is drawn against, and what the axis says.
 AGAINST = {
     "iteration": "iterations",
@@ -57,12 +64,12 @@ def scree(training: npt.ArrayLike | BaseCCA, held_out: npt.ArrayLike | None = No
     >>> ax.lines[1].get_ydata()
     array([0.8, 0.1])
     """
-    training = np.asarray(_of_fitted(training, "training_correlations_"))
+    training = np.asarray(of_fitted(training, "training_correlations_"))
     if training.ndim != 1:
         raise TypeError(f"scree takes a model or its correlations, got an array of shape {training.shape}")
     if held_out is not None and np.shape(held_out) != training.shape:
         raise ValueError(f"{len(training)} components, but held_out has shape {np.shape(held_out)}")
-    ax = _axes(ax)
+    ax = axes(ax)
     component = np.arange(1, len(training) + 1)
     ax.plot(component, training, "o-", color=BLUE, label="training")
     if held_out is not None:
@@ -112,11 +119,11 @@ def scores(
     U, V = (np.asarray(M)[:, None] if np.ndim(M) == 1 else np.asarray(M) for M in (U, V))
     if U.ndim != 2 or V.ndim != 2:
         raise TypeError("scores takes two matrices of scores, as model.transform(X, y) returns them")
-    _require_component(component, min(U.shape[1], V.shape[1]))
+    require_component(component, min(U.shape[1], V.shape[1]))
     u, v = U[:, [component]], V[:, [component]]
     rho = correlations(u, v)[0]
-    ax = _axes(ax)
-    _points(ax, u[:, 0], v[:, 0], labels)
+    ax = axes(ax)
+    scatter_rows(ax, u[:, 0], v[:, 0], labels)
     ax.set(xlabel="x score", ylabel="y score", title=f"component {component + 1}: correlation {rho:.3f}")
     return ax
 
@@ -168,10 +175,10 @@ def loadings(
     """
     if view not in ("x", "y"):
         raise ValueError(f"view must be 'x' or 'y', got {view!r}")
-    _require_component(component, _components_of(model))
+    require_component(component, components_of(model))
     order, values = leading_columns(model, view, component, top)
-    known = _names(model, view, names)
-    ax = _axes(ax)
+    known = known_names(model, view, names)
+    ax = axes(ax)
     place = np.arange(len(order))
     ax.barh(place, values, color=[BLUE if value > 0 else RED for value in values], height=0.7)
     ax.set_yticks(place, labels=[shown(known[j], LENGTH) for j in order], **PLAIN)
@@ -220,14 +227,14 @@ def convergence(histories: Any, against: str = "iteration", ax: Any = None) -> A
         raise ValueError(
             f"nothing to draw: no step has {against} and a correlation; direct solvers count no flops"
         )
-    ax = _axes(ax)
+    ax = axes(ax)
     for i, (name, (t, tcc)) in enumerate(curves.items()):
         style = {"color": COLOURS[i % len(COLOURS)], "label": shown(name, LENGTH)}
         ax.plot(t, tcc, "o" if len(t) == 1 else "-", **style)
     if against == "flops":
         ax.set_xscale("log")
     if any(curves):
-        _plain_legend(ax)
+        plain_legend(ax)
     ax.set(xlabel=AGAINST[against], ylabel="correlation captured (sum)")
     return ax
 
@@ -285,12 +292,12 @@ def biplot(
     if len(components) != 2:
         raise ValueError(f"a biplot has two components, got {components}")
     for component in components:
-        _require_component(component, _components_of(model))
+        require_component(component, components_of(model))
     arrows = {view: _arrows(model, view, components, top) for view in "xy"}
     found = model.transform(X) if y is None else model.transform(X, y)
     points = np.asarray(found if isinstance(found, np.ndarray) else (found[0] + found[1]) / 2)
-    ax = _axes(ax)
-    _points(ax, points[:, components[0]], points[:, components[1]], labels, colour=GREY)
+    ax = axes(ax)
+    scatter_rows(ax, points[:, components[0]], points[:, components[1]], labels, colour=GREY)
     # The circle encloses nearly all points; a few far ones must not make arrows long.
     radius = float(np.quantile(np.hypot(*points[:, list(components)].T), 0.95)) or 1.0
     angle = np.linspace(0, 2 * np.pi, 200)
@@ -298,7 +305,7 @@ def biplot(
     ends: list[Array] = []
     texts: list[tuple[str, str]] = []
     for view, colour, names in (("x", BLUE, x_names), ("y", RED, y_names)):
-        known, (order, tips) = _names(model, view, names), arrows[view]
+        known, (order, tips) = known_names(model, view, names), arrows[view]
         of, start = radius * tips, np.zeros(len(tips))
         style = {"color": colour, "angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.004}
         ax.quiver(start, start, *of.T, label=f"columns of {view}", **style)
@@ -316,7 +323,7 @@ def biplot(
         ax.annotate(text, *place, arrowprops=line, **style)
     ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
     ax.set_aspect("equal", adjustable="datalim")
-    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
+    plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
     return ax
 
 
@@ -347,79 +354,9 @@ def _arrows(model: BaseCCA, view: str, components: tuple[int, int], top: int) ->
     return order, tips[order]
 
 
-def _points(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: str = BLUE) -> None:
-    """A scatter of rows; many are small and let others through."""
-    style = {"s": 16 if len(x) < 500 else 9, "alpha": 0.8 if len(x) < 500 else 0.6, "linewidths": 0}
-    if labels is None:
-        ax.scatter(x, y, color=colour, **style)
-        return
-    if len(np.asarray(labels)) != len(x):
-        raise ValueError(
-            f"there are {len(np.asarray(labels))} labels for {len(x)} rows: expected one for each"
-        )
-    found = groups_or_numbers(labels)
-    if not isinstance(found, Groups):
-        known = np.isfinite(found)
-        if not known.all():
-            ax.scatter(x[~known], y[~known], color=GREY, **style)
-        ax.figure.colorbar(ax.scatter(x[known], y[known], c=found[known], cmap="viridis", **style), ax=ax)
-        return
-    for code, name in enumerate(found.names):
-        of = found.codes == code
-        ax.scatter(x[of], y[of], color=COLOURS[code], label=shown(name, LENGTH), **style)
-    # Beside the points, which leave no corner free for ten names.
-    _plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
-
-
 def _curve(found: Any, against: str) -> tuple[Array, Array]:
     """What was captured, and when, in the steps that say both."""
-    history = _of_fitted(found, "history_")
+    history = of_fitted(found, "history_")
     both = np.array([[step[against], step["tcc"]] for step in history], dtype=float).reshape(-1, 2)
     both = both[np.all(np.isfinite(both), axis=1)]
     return both[:, 0], both[:, 1]
-
-
-def _names(model: BaseCCA, view: str, names: Sequence[str] | None) -> list[str]:
-    known = names_of(model, view)
-    if names is None:
-        return known
-    if len(names) != len(known):
-        raise ValueError(f"there are {len(names)} names for {len(known)} columns of view {view!r}")
-    return [str(name) for name in names]
-
-
-def _of_fitted(found: Any, attribute: str) -> Any:
-    """What is to be drawn of a model, which must be fitted; or what was given instead of one."""
-    if not isinstance(found, BaseCCA):
-        return found
-    check_is_fitted(found)
-    return getattr(found, attribute)
-
-
-def _components_of(model: BaseCCA) -> int:
-    return len(_of_fitted(model, "canonical_correlations_"))
-
-
-def _require_component(component: int, k: int) -> None:
-    if not 0 <= operator.index(component) < k:
-        raise ValueError(f"there are components 0 to {k - 1}, got {component}")
-
-
-def _plain_legend(ax: Any, **where: Any) -> None:
-    legend = ax.legend(frameon=False, **where)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1)
-    for text in legend.get_texts():
-        text.set(**PLAIN)
-
-
-def _axes(ax: Any) -> Any:
-    """The Axes to draw into, without the two sides of its frame that say nothing."""
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("figures need matplotlib: pip install 'appgrad[plots]'") from error
-        ax = plt.subplots(figsize=(6, 3.5), layout="constrained")[1]
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax

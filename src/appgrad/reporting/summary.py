@@ -1,182 +1,231 @@
-"""All there is to say of a model and of rows, as plain facts: for a report, or what else may show them."""
+"""Summary of a fitted model: collected once here, rendered as a table, as JSON or as an HTML page."""
 
 from __future__ import annotations
 
-import platform
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
-import sklearn
 
-from ..data.names import shown
-from ..data.views import Views
 from ..estimators.base import BaseCCA
 from ..estimators.kernel import KernelCCA
+from ..estimators.provenance import Origin
+from ..estimators.sparse import SparseCCA
+from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
-from ..metrics import correlations
 from ..solvers.registry import is_iterative
-from ..version import __version__
-from .facts import correlation_columns, facts_in_words, json_list, overfitted
-from .features import leading_components, lines_of, measure_of, names_of
-from .labels import Groups, groups_or_numbers
+from .features import leading_components, measure_of
 
-# Rows whose scores are shown, and numbers in all: with many components fewer rows, so that files stay small.
-ROWS, NUMBERS, LEAST = 2000, 40_000, 200
 # Steps of a run: a curve of more has no more to show on a screen.
 STEPS = 500
-# Letters of a name: beyond, it is no name.
-LENGTH = 200
 
 
-def findings(
-    model: BaseCCA,
-    names: tuple[list[str], list[str]],
-    *,
-    title: str,
-    command: str,
-    columns: dict[str, Array] | None = None,
-    remarks: list[str] | None = None,
-    about: dict[str, str] | None = None,
-    scores: dict[str, Any] | None = None,
-    top: int = 10,
-) -> dict[str, Any]:
-    """What was fitted, how well, and what the components are made of, as JSON can hold it.
+class Timing(NamedTuple):
+    """Seconds of a fit, and of all of it with the check on held-out rows."""
 
-    `columns` are correlations on rows other than those of the fit, `remarks` what to beware of, `about` facts
-    that the model does not know of itself, `scores` those of `scores_of`.
+    fit: float
+    total: float
+
+    @property
+    def check(self) -> float:
+        """Seconds beyond the fit."""
+        return self.total - self.fit
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What there is to show of a fitted model, its run and its rows."""
+
+    estimator: str
+    # All but the callback; and the call that makes such a model.
+    parameters: dict[str, Any]
+    call: str
+    n_samples: int
+    n_features: tuple[int, int]
+    ridge: Any
+    solver: str
+    solver_reason: str
+    iterations: int
+    passes: float
+    resumed_from: int
+    # None where rows came as a stream.
+    solver_seconds: float | None
+    # One number per component.
+    canonical: Array
+    training: Array
+    residuals: Array
+    error_bounds: Array
+    # Correlations by what they are of: "training", "held out" ...
+    columns: dict[str, Array]
+    # True if any rows of this shape would be as correlated.
+    forced: bool
+    # What was fitted and how, in words, by a word each.
+    facts: dict[str, str]
+    # What to beware of.
+    remarks: tuple[str, ...]
+    origin: Origin | None
+    held_out: HeldOut | None
+    # The steps of a run by what they are drawn against; or why there are none.
+    history: dict[str, list[float | None]] | None
+    no_history: str
+    # "correlation" or "weight" of a column; None where components have no features.
+    measure: str | None
+    timing: Timing | None = None
+    # Leading features of each component, by view.
+    components: list[dict[str, list[dict[str, Any]]]] = field(default_factory=list)
+    # Facts and scores of rows that are shown with the model.
+    about_rows: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, Any] | None = None
+
+
+def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timing | None = None) -> Summary:
+    """Summary of a fitted model; `held_out` is for a model that does not know its own check.
+
+    Leading features are added by `with_components`, rows by `scores.with_rows`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from appgrad import CCA
+    >>> from appgrad.reporting.summary import summary_of
+    >>> summary = summary_of(CCA(2).fit(*load_linnerud(return_X_y=True)))
+    >>> summary.columns["training"].round(4), summary.facts["columns"]
+    (array([0.7956, 0.2006]), '3 + 3')
     """
     origin = model.provenance
-    tested = None if origin is None else origin.tested
-    found = correlation_columns(model, tested) | ({} if columns is None else columns)
-    remarks, about, where = remarks or [], about or {}, {}
-    if origin is not None:
-        where = {"x": origin.x, "y": origin.y}
-        made = " ".join(origin.command.splitlines())
-        command = command if origin.command == command else f"{made}  # says the model file\n{command}"
-    components = leading_components(model, top, names)
-    for item in (item for component in components for view in component.values() for item in view):
-        item["feature"] = shown(item["feature"], LENGTH)
-    history, why_none = _history(model)
-    return {
-        "title": title,
-        "estimator": type(model).__name__,
-        "rows": int(model.n_samples_),
-        "n_features": [int(model.n_features_in_), int(model.n_features_y_)],
-        "correlations": {name: json_list(values) for name, values in found.items()},
-        "forced": is_forced(model),
-        "remarks": list(dict.fromkeys([*remarks_on(model), *remarks])),
-        "measure": None if isinstance(model, KernelCCA) else measure_of(model),
-        "components": components,
-        "top": top,
-        "history": history,
-        "no_history": why_none,
-        "scores": scores,
-        "about": {
-            **where,
-            **facts_in_words(model),
-            "ridge": f"{model.ridge}",
-            "parameters": " ".join(repr(model).split()),
-            **_time(model),
-            **({} if tested is None else {"held out": tested.method}),
-            **about,
-        },
-        "command": command,
-        "made": _made(),
-    }
-
-
-def fit_findings(
-    model: BaseCCA, views: Views, remarks: list[str], seconds: tuple[float, float]
-) -> dict[str, Any]:
-    """Findings on a fit of the command line just made, with the seconds of it and of its held-out check."""
-    origin = model.provenance
-    assert origin is not None
-    about = {"time": f"{seconds[0]:.2f} s"}
-    if origin.tested is not None:
-        about["held out"] = f"{origin.tested.method}, {seconds[1]:.2f} s"
-    return findings(
-        model,
-        (names_of(model, "x"), names_of(model, "y")),
-        title=f"{origin.x} and {origin.y}",
-        command=origin.command,
-        remarks=remarks,
-        about=about,
-        scores=scores_of(model, views),
+    if origin is not None and origin.tested is not None:
+        held_out = origin.tested
+    history, no_history = _history(model)
+    return Summary(
+        estimator=type(model).__name__,
+        parameters={name: value for name, value in model.get_params().items() if name != "callback"},
+        call=" ".join(repr(model).split()),
+        n_samples=int(model.n_samples_),
+        n_features=(int(model.n_features_in_), int(model.n_features_y_)),
+        ridge=model.ridge,
+        solver=model.solver_,
+        solver_reason=model.solver_reason_,
+        iterations=max(model.n_iter_),
+        passes=model.n_passes_,
+        resumed_from=getattr(model, "resumed_from_iteration_", 0),
+        solver_seconds=None if model.streamed else model.history_[-1]["seconds"],
+        canonical=model.canonical_correlations_,
+        training=model.training_correlations_,
+        residuals=model.residuals_,
+        error_bounds=model.error_bounds_,
+        columns=_columns(model, held_out),
+        forced=_is_forced(model),
+        facts=_facts(model),
+        remarks=tuple(_all_remarks(model)),
+        origin=origin,
+        held_out=held_out,
+        history=history,
+        no_history=no_history,
+        measure=None if isinstance(model, KernelCCA) else measure_of(model),
+        timing=timing,
     )
 
 
-def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
-    """Scores of all rows of a fit, or of as many random ones as a report holds."""
-    rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
-    U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
-    rho = json_list(model.training_correlations_)
-    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True, "correlations": rho}
+def with_components(
+    summary: Summary, model: BaseCCA, names: tuple[list[str], list[str]], top: int = 10
+) -> Summary:
+    """The summary with the leading features of every component of its model."""
+    return replace(summary, components=leading_components(model, top, names))
 
 
-def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> dict[str, Any]:
-    """What findings say of rows that need not be those of the fit: scores, correlations, and where from."""
-    n = views.n_samples
-    known = None if labels is None else lines_of(labels, "a group or number")
-    if known is not None and len(known) != n:
-        header = "; is the first a header?" if len(known) == n + 1 else ""
-        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
-    U, V = model.transform(views)
-    found, rows = correlations(U, V), sampled(n, U.shape[1])
-    remarks = overfitted(model, found, "these rows")
-    same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
-    # Correlations of 1 are those of any rows, means of 0 are not.
-    if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
-        remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
+def to_json(summary: Summary) -> dict[str, Any]:
+    """What `--json` says of a model."""
+    held_out = summary.held_out
     return {
-        "columns": {"these rows": found},
-        "remarks": remarks,
-        "about": {"these rows": f"{n} of {' and '.join(views.view_names)}, with the weights of the model"},
-        "scores": plain_scores(U[rows], V[rows], rows, n, known) | {"correlations": json_list(found)},
+        "correlations": summary.canonical.tolist(),
+        "training_correlations": summary.training.tolist(),
+        "n_samples": summary.n_samples,
+        "n_features": list(summary.n_features),
+        "solver": summary.solver,
+        "solver_reason": summary.solver_reason,
+        "iterations": summary.iterations,
+        "passes": summary.passes,
+        "residuals": summary.residuals.tolist(),
+        "error_bounds": json_list(summary.error_bounds),
+        "ridge": summary.ridge,
+        "held_out_correlations": None if held_out is None else json_list(held_out.correlations),
+        "held_out_method": None if held_out is None else held_out.method,
     }
 
 
-def plain_scores(
-    U: Array, V: Array, rows: Array, total: int, labels: list[str] | None = None
-) -> dict[str, Any]:
-    """Scores of these of the rows, component by component, and what to colour them by."""
-    found: dict[str, Any] = {
-        "x": [_steps_of(u) for u in U.T],
-        "y": [_steps_of(v) for v in V.T],
-        "rows": rows.tolist(),
-        "total": total,
-    }
-    if labels is not None:
-        groups = groups_or_numbers(labels)
-        if isinstance(groups, Groups):
-            found["groups"] = [shown(name, 40) for name in groups.names]
-            found["codes"] = groups.codes[rows].tolist()
-        else:
-            found["numbers"] = _rounded(groups[rows])
+def json_list(values: Array) -> list[float | None]:
+    """Numbers as JSON can hold them, which has no NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> list[str]:
+    """Sentences about components that do not hold on other rows, or too well, by their correlations there."""
+    training = model.training_correlations_
+    shared = np.flatnonzero((training > 1 - 1e-9) & (others > 1 - 1e-6)) + 1
+    lost = np.flatnonzero(others < training / 2) + 1
+    found = []
+    if len(shared):
+        found.append(f"{_numbered(shared)}: correlation 1 on any rows; do the views share a column?")
+    if len(lost):
+        advice = "try a --ridge" if model.ridge == "auto" else "try a larger --ridge, or fewer components"
+        found.append(f"{_numbered(lost)}: less than half of the correlation is left on {rows}; {advice}")
     return found
 
 
-def sampled(n: int, k: int, seed: int = 0) -> Array:
-    """Rows to show of n, in order."""
-    size = min(n, ROWS, max(LEAST, NUMBERS // k))
-    if size == n:
-        return np.arange(n)
-    # Without shuffling, what is drawn takes memory, not what it is drawn from.
-    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False, shuffle=False))
+def _numbered(components: Array) -> str:
+    """Which components, counted from one."""
+    return ("component " if len(components) == 1 else "components ") + ", ".join(map(str, components))
 
 
-def _steps_of(values: Array) -> list[float]:
-    """In steps of a thousandth of their spread or less: finer ones cannot be seen."""
-    spread = float(np.std(values)) or 1.0
-    digits = 3 - int(np.floor(np.log10(spread))) if np.isfinite(spread) else 0
-    return [round(float(value), digits) for value in values]
+def _columns(model: BaseCCA, held_out: HeldOut | None) -> dict[str, Array]:
+    """Correlations of each component by what they are of."""
+    columns: dict[str, Array] = {"training": model.training_correlations_}
+    if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
+        name = "estimate" if model.ridge == "auto" else "with ridge"
+        columns = {name: model.canonical_correlations_, **columns}
+    return columns if held_out is None else {**columns, "held out": held_out.correlations}
 
 
-def _rounded(values: Array) -> list[float | None]:
-    """Four digits: more cannot be seen."""
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
+def _facts(model: BaseCCA) -> dict[str, str]:
+    """What was fitted and how, by a word each."""
+    facts = {
+        "rows": f"{model.n_samples_}",
+        "columns": f"{model.n_features_in_} + {model.n_features_y_}",
+        "solver": f"{model.solver_}: {model.solver_reason_}",
+    }
+    if getattr(model, "resumed_from_iteration_", 0):
+        facts["resumed"] = (
+            f"from iteration {model.resumed_from_iteration_}; passes count from the start, time from there"
+        )
+    if isinstance(model, SparseCCA):
+        # Residuals are those of CCA without sparsity, and would be taken for errors.
+        facts["steps"] = f"{max(model.n_iter_)} iterations, {model.n_passes_:.1f} passes"
+    elif is_iterative(model.solver_):
+        facts["accuracy"] = (
+            f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
+            f"{model.n_passes_:.1f} passes"
+        )
+    if model.ridge != "auto":
+        facts["ridge"] = f"{model.ridge}"
+    if isinstance(model, SparseCCA):
+        facts["sparsity"] = f"{model.n_nonzero_[0]} + {model.n_nonzero_[1]} columns have a weight"
+    return facts
+
+
+def _all_remarks(model: BaseCCA) -> list[str]:
+    """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
+    origin = model.provenance
+    # Those of the command line are in its words, and more.
+    found = [remark.text for remark in model.remarks] if origin is None else [*origin.remarks]
+    if origin is not None and origin.tested is not None:
+        found += overfitted(model, origin.tested.correlations)
+    return list(dict.fromkeys(found))
+
+
+def _is_forced(model: BaseCCA) -> bool:
+    """True if any rows of this shape would be as correlated."""
+    overfit = any(remark.overfit for remark in model.remarks)
+    return overfit and bool(model.training_correlations_[0] > 0.99)
 
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
@@ -195,34 +244,3 @@ def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]
         # They are drawn on a logarithmic axis.
         known.pop("flops")
     return {**known, "tcc": [round(step["tcc"], 6) for step in steps]}, ""
-
-
-def _time(model: BaseCCA) -> dict[str, str]:
-    """How long the fit took; of a stream nobody knows."""
-    if model.streamed:
-        return {}
-    return {"time": f"{model.history_[-1]['seconds']:.2f} s in the solver"}
-
-
-def remarks_on(model: BaseCCA) -> list[str]:
-    """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
-    origin = model.provenance
-    # Those of the command line are in its words, and more.
-    found = [remark.text for remark in model.remarks] if origin is None else [*origin.remarks]
-    if origin is not None and origin.tested is not None:
-        found += overfitted(model, origin.tested.correlations)
-    return list(dict.fromkeys(found))
-
-
-def is_forced(model: BaseCCA) -> bool:
-    """Whether any rows of this shape would be as correlated."""
-    overfit = any(remark.overfit for remark in model.remarks)
-    return overfit and bool(model.training_correlations_[0] > 0.99)
-
-
-def _made() -> str:
-    when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
-    return (
-        f"{when}, appgrad {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
-    )

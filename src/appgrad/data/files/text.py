@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any, TextIO
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from ...machine.arrays import Array, Matrix
 from ...machine.memory import physical_memory
@@ -104,6 +103,9 @@ def read_svm(paths: list[str], choose: Choose) -> tuple[Matrix, None]:
 
 def _parsed(path: str, lines: list[bytes], number: int) -> Any:
     """Lines as a CSR matrix; an error names the first that is not as it should be."""
+    # Slow to import, and only svmlight files need it.
+    from sklearn.datasets import load_svmlight_file
+
     try:
         return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)[0]
     except (ValueError, OverflowError):

@@ -1,0 +1,246 @@
+"""`appgrad fit`: arguments, fit, check, save, show."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+
+from ..data.sources import dask_back_end, open_views
+from ..data.views import Views
+from ..estimators.cca import CCA
+from ..estimators.provenance import Origin
+from ..estimators.sparse import SparseCCA
+from ..inference.holdout import HeldOut, held_out
+from ..reporting.features import names_of
+from ..reporting.html import write_report
+from ..reporting.scores import rows_of_fit, with_rows
+from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
+from ..solvers.registry import is_iterative
+from .arguments import in_options, numbers, typed
+from .failures import FAILURES, reason
+from .outputs import require_checkpoint, require_different, require_output
+from .progress_bar import progress_line
+from .terminal import err, print_json, print_remarks, print_summary, say
+
+# The remark of a model that was saved early.
+INTERRUPTED = "the fit was interrupted: its command would give another model"
+
+
+class FitArguments(NamedTuple):
+    """The arguments of `appgrad fit`, by the names they have in its signature."""
+
+    x: str
+    y: str
+    k: int
+    output: Path | None
+    solver: str
+    ridge: str
+    n_nonzero: str | None
+    alpha: str | None
+    holdout: float
+    support: str | None
+    seconds: float | None
+    passes: float | None
+    batch_size: int
+    checkpoint: Path | None
+    checkpoint_every: float
+    resume: bool
+    seed: int
+    scheduler: str | None
+    report: Path | None
+    as_json: bool
+
+
+def fit_files(asked: FitArguments) -> None:
+    """Fit a model to two files, check it on held-out rows, save it and show it."""
+    model = model_of(asked)
+    require_files(asked)
+    start = time.perf_counter()
+    with connected(asked.scheduler) as client:
+        views = fit_model(model, asked, client)
+        fitted = time.perf_counter() - start
+        save_model(model, asked)
+        tested = check_model(model, views, asked) if asked.holdout else None
+        timing = Timing(fitted, time.perf_counter() - start)
+        unsaved = [] if tested is None else save_check(model, tested, asked)
+        summary = summary_of(model, timing=timing)
+        summary = replace(summary, remarks=(*summary.remarks, *unsaved))
+        # What was computed is shown, whatever becomes of the report.
+        lost = None if asked.report is None else report_fit(model, views, summary, asked.report)
+    show_fit(summary, asked, lost)
+
+
+def model_of(asked: FitArguments) -> CCA:
+    """The model asked for, not fitted yet."""
+    sparsity = {
+        name: numbers(text, f"--{name.replace('_', '-')}", kind)
+        for name, text, kind in (("n_nonzero", asked.n_nonzero, int), ("alpha", asked.alpha, float))
+        if text is not None
+    }
+    if asked.support is not None:
+        if not sparsity:
+            raise typer.BadParameter("--support is for sparse components: give --n-nonzero or --alpha")
+        sparsity["support"] = asked.support
+    return (SparseCCA if sparsity else CCA)(
+        asked.k,
+        solver=asked.solver,
+        ridge=asked.ridge if asked.ridge == "auto" else numbers(asked.ridge, "--ridge", float),
+        max_seconds=asked.seconds,
+        max_passes=asked.passes,
+        batch_size=asked.batch_size,
+        random_state=asked.seed,
+        checkpoint=None if asked.checkpoint is None else (str(asked.checkpoint), asked.checkpoint_every),
+        **sparsity,
+    )
+
+
+def require_files(asked: FitArguments) -> None:
+    """Raise before anything long is computed where a file cannot be written, or must not be."""
+    require_checkpoint(asked.checkpoint, asked.resume)
+    for path in (asked.output, asked.report):
+        if path is not None:
+            require_output(path, asked.x, asked.y)
+    files = {"--checkpoint": asked.checkpoint, "--output": asked.output, "--report": asked.report}
+    require_different({option: path for option, path in files.items() if path is not None})
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """The Dask client asked for; None for this process."""
+    if address is None:
+        yield None
+        return
+    with dask_back_end().connected(address) as client:
+        yield client
+
+
+def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
+    """Fit the model to the views of two files, which are returned; its provenance is recorded."""
+    with warnings.catch_warnings(record=True) as caught, progress_line(not asked.as_json) as watch:
+        warnings.simplefilter("always")
+        watch.begin("reading files")
+        views = open_views(asked.x, asked.y, client=client)
+        origin = Origin(*views.view_names, typed())
+        try:
+            model.set_params(callback=watch.step).fit(watch.views("fit", views))
+        except KeyboardInterrupt:
+            origin = origin._replace(remarks=(INTERRUPTED, *_texts(caught)))
+            say("error: interrupted; " + _rescued(model, origin, asked), err)
+            raise typer.Exit(1) from None
+    model.callback = None
+    remarks = _texts(caught)
+    if asked.checkpoint is not None and not is_iterative(model.solver_):
+        remarks.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
+    model.record_provenance(origin._replace(remarks=tuple(remarks)))
+    return views
+
+
+def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Warnings in the words of the command line, each once."""
+    return list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+
+
+def _rescued(model: CCA, origin: Origin, asked: FitArguments) -> str:
+    """Save what there is of an interrupted fit; returns what was written, and how to go on."""
+    written = []
+    if asked.output is not None and hasattr(model, "canonical_correlations_"):
+        model.record_provenance(origin)
+        model.save(asked.output)
+        written.append(f"the best model so far is in {asked.output}")
+        if asked.report is not None:
+            written.append("a report of it is made by 'appgrad report'")
+    if asked.checkpoint is not None and asked.checkpoint.exists():
+        written.append(f"go on with --resume --checkpoint {asked.checkpoint}")
+    return "; ".join(written) or "nothing was written"
+
+
+def save_model(model: CCA, asked: FitArguments) -> None:
+    """Save the model where it is asked for: before the check, which may take as long as the fit."""
+    if asked.output is not None:
+        model.save(asked.output)
+
+
+def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
+    """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
+    saved = asked.output
+    with progress_line(not asked.as_json) as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            problem, options = model.problem_and_options()
+            return held_out(
+                watch.views("held out", views),
+                problem,
+                options,
+                share=asked.holdout,
+                seed=asked.seed,
+                random_state=model.random_state,
+            )
+        except FAILURES as error:
+            if saved is None and not isinstance(error, ValueError):
+                raise
+            unknown = np.full(len(model.canonical_correlations_), np.nan)
+            return HeldOut(unknown, f"not possible: without the held-out rows, {reason(error)}")
+        except KeyboardInterrupt:
+            where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
+            say(f"error: interrupted in the held-out check; {where}", err)
+            raise typer.Exit(1) from None
+
+
+def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
+    """Keep the check with the model, also in its file; returns what to say where that fails."""
+    origin = model.provenance
+    assert origin is not None
+    model.record_provenance(origin._replace(tested=tested))
+    try:
+        save_model(model, asked)
+    except (*FAILURES, KeyboardInterrupt) as error:
+        return [f"held-out correlations are not in {asked.output}: {reason(error)}"]
+    return []
+
+
+def report_fit(model: CCA, views: Views, summary: Summary, path: Path) -> str | None:
+    """Write a report of the fit; returns the reason where that fails."""
+    try:
+        named = with_components(summary, model, (names_of(model, "x"), names_of(model, "y")))
+        origin = summary.origin
+        assert origin is not None
+        page = with_rows(named, rows_of_fit(model, views))
+        write_report(path, page, title=f"{origin.x} and {origin.y}", command=origin.command)
+    except (*FAILURES, KeyboardInterrupt) as error:
+        return f"no report: {reason(error)}"
+    return None
+
+
+def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
+    """Print the summary of a fit, and where its files are; exit with an error if the report is lost."""
+    output, report = asked.output, asked.report
+    if asked.as_json:
+        assert summary.timing is not None
+        print_json(
+            {
+                **to_json(summary),
+                "seconds": summary.timing.total,
+                "seconds_fit": summary.timing.fit,
+                "warnings": list(summary.remarks),
+                "resumed_from_iteration": summary.resumed_from,
+                "model": None if output is None else str(output),
+                "report": None if report is None or lost else str(report),
+            }
+        )
+    else:
+        print_summary(summary)
+        print_remarks(summary)
+        say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+    if lost is not None:
+        say(f"error: {lost}", err)
+        raise typer.Exit(1)
+    if report is not None and not asked.as_json:
+        say(f"report    written to {report}")

@@ -1,0 +1,103 @@
+"""Commands on a saved model: `appgrad transform`, `score`, `inspect` and `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from ..data.files.table import read_table
+from ..data.sources import open_views
+from ..estimators.model_file import load
+from ..fitting.archive import WRITERS, write_scores
+from ..metrics import correlations
+from ..reporting.features import names_of
+from ..reporting.html import write_report
+from ..reporting.scores import rows_shown, with_rows
+from ..reporting.summary import summary_of, to_json, with_components
+from .arguments import typed
+from .outputs import require_output
+from .terminal import out, print_components, print_json, print_remarks, print_summary, say
+
+
+def transform_files(model: Path, x: str, y: str | None, output: Path) -> None:
+    """Write the scores of the rows of one file or two."""
+    fitted = load(model)
+    require_output(output, str(model), x, *([] if y is None else [y]))
+    if output.suffix not in WRITERS:
+        raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
+    if y is None:
+        table = read_table(x)
+        scores = {"x_scores": fitted.view_scores(table.matrix, 0, table.names, table.label)}
+    else:
+        scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
+    write_scores(output, scores)
+    say(f"{len(scores['x_scores'])} rows written to {output}")
+
+
+def score_files(model: Path, x: str, y: str, as_json: bool) -> None:
+    """Print the correlations of the scores of the rows of two files."""
+    fitted = load(model)
+    views = open_views(x, y)
+    found = correlations(*fitted.transform(views))
+    if as_json:
+        print_json(
+            {"correlations": found.tolist(), "score": float(found.mean()), "n_samples": views.n_samples}
+        )
+        return
+    table = Table(title=f"correlations on {views.n_samples} rows", title_justify="left")
+    for heading in ("component", "correlation", "in training"):
+        table.add_column(heading, justify="right")
+    for i, (here, there) in enumerate(zip(found, fitted.training_correlations_, strict=True), 1):
+        table.add_row(str(i), f"{here:.4f}", f"{there:.4f}")
+    out.print(table)
+    say(f"score     {found.mean():.4f} (mean)")
+
+
+def inspect_model(model: Path, x_names: Path | None, y_names: Path | None, top: int, as_json: bool) -> None:
+    """Print what was fitted, and the leading features of each component."""
+    fitted = load(model)
+    names = names_of(fitted, "x", x_names), names_of(fitted, "y", y_names)
+    summary = with_components(summary_of(fitted), fitted, names, top)
+    if as_json:
+        print_json(
+            {
+                **to_json(summary),
+                "warnings": list(summary.remarks),
+                "params": summary.parameters,
+                "components": summary.components,
+            }
+        )
+        return
+    print_summary(summary)
+    print_remarks(summary)
+    print_components(summary)
+
+
+def report_model(
+    model: Path,
+    x: str | None,
+    y: str | None,
+    output: Path,
+    names: tuple[Path | None, Path | None],
+    labels: Path | None,
+    top: int,
+) -> None:
+    """Write an HTML page that shows a model, and the scores of rows where these are given."""
+    if (x is None) != (y is None):
+        raise typer.BadParameter("give both views, X and Y, or none")
+    if labels is not None and x is None:
+        raise typer.BadParameter("--labels are those of rows: give X and Y too")
+    fitted = load(model)
+    require_output(output, *(str(file) for file in (model, x, y, *names, labels) if file is not None))
+    known = names_of(fitted, "x", names[0]), names_of(fitted, "y", names[1])
+    rows = None if x is None or y is None else rows_shown(fitted, open_views(x, y), labels)
+    summary = with_components(summary_of(fitted), fitted, known, top)
+    write_report(
+        output,
+        summary if rows is None else with_rows(summary, rows),
+        title=str(model),
+        command=typed(),
+    )
+    say(f"report    written to {output}")

@@ -1,0 +1,120 @@
+"""Scores of rows to show with a summary: as many as a report holds, as plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.names import shown
+from ..data.views import Views
+from ..estimators.base import BaseCCA
+from ..machine.arrays import Array
+from ..metrics import correlations
+from .features import lines_of
+from .groups import Groups, groups_or_numbers
+from .summary import Summary, json_list, overfitted
+
+# Rows whose scores are shown, and numbers in all: with many components fewer rows, so that files stay small.
+ROWS, NUMBERS, LEAST = 2000, 40_000, 200
+
+
+class RowsShown(NamedTuple):
+    """Scores of some rows, and what else is known of them.
+
+    `columns` are their correlations by name, `remarks` what to beware of, `about` where they come from.
+    """
+
+    scores: dict[str, Any]
+    columns: dict[str, Array]
+    remarks: tuple[str, ...]
+    about: dict[str, str]
+
+
+def with_rows(summary: Summary, rows: RowsShown) -> Summary:
+    """The summary with these rows."""
+    return replace(
+        summary,
+        columns=summary.columns | rows.columns,
+        remarks=tuple(dict.fromkeys([*summary.remarks, *rows.remarks])),
+        about_rows=rows.about,
+        scores=rows.scores,
+    )
+
+
+def rows_of_fit(model: BaseCCA, views: Views) -> RowsShown:
+    """The rows of a fit, whose correlations the model knows."""
+    return RowsShown(scores_of(model, views), {}, (), {})
+
+
+def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> RowsShown:
+    """Rows that need not be those of the fit, in groups or with numbers from a file."""
+    n, (x, y) = views.n_samples, views.view_names
+    known = None if labels is None else lines_of(labels, "a group or number")
+    if known is not None and len(known) != n:
+        header = "; is the first a header?" if len(known) == n + 1 else ""
+        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
+    U, V = model.transform(views)
+    found, rows = correlations(U, V), sampled(n, U.shape[1])
+    remarks = overfitted(model, found, "these rows")
+    same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
+    # Correlations of 1 are those of any rows, means of 0 are not.
+    if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
+        remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
+    return RowsShown(
+        plain_scores(U[rows], V[rows], rows, n, known) | {"correlations": json_list(found)},
+        {"these rows": found},
+        tuple(remarks),
+        {"these rows": f"{n} of {x} and {y}, with the weights of the model"},
+    )
+
+
+def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
+    """Scores of all rows of a fit, or of as many random ones as a report holds."""
+    rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
+    U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
+    rho = json_list(model.training_correlations_)
+    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True, "correlations": rho}
+
+
+def plain_scores(
+    U: Array, V: Array, rows: Array, total: int, labels: list[str] | None = None
+) -> dict[str, Any]:
+    """Scores of these of the rows, component by component, and what to colour them by."""
+    found: dict[str, Any] = {
+        "x": [_steps_of(u) for u in U.T],
+        "y": [_steps_of(v) for v in V.T],
+        "rows": rows.tolist(),
+        "total": total,
+    }
+    if labels is not None:
+        groups = groups_or_numbers(labels)
+        if isinstance(groups, Groups):
+            found["groups"] = [shown(name, 40) for name in groups.names]
+            found["codes"] = groups.codes[rows].tolist()
+        else:
+            found["numbers"] = _rounded(groups[rows])
+    return found
+
+
+def sampled(n: int, k: int, seed: int = 0) -> Array:
+    """Rows to show of n, in order."""
+    size = min(n, ROWS, max(LEAST, NUMBERS // k))
+    if size == n:
+        return np.arange(n)
+    # Without shuffling, what is drawn takes memory, not what it is drawn from.
+    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False, shuffle=False))
+
+
+def _steps_of(values: Array) -> list[float]:
+    """In steps of a thousandth of their spread or less: finer ones cannot be seen."""
+    spread = float(np.std(values)) or 1.0
+    digits = 3 - int(np.floor(np.log10(spread))) if np.isfinite(spread) else 0
+    return [round(float(value), digits) for value in values]
+
+
+def _rounded(values: Array) -> list[float | None]:
+    """Four digits: more cannot be seen."""
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
