@@ -296,8 +296,8 @@ def test_sums_of_two_groups_leave_these_as_they_are():
 ONE_THREAD = """
 import os, numpy as np, dask.array as da
 from distributed import Client, LocalCluster
-from appgrad.sources import as_views
-from appgrad.threads import blas_threads
+from appgrad.data.sources import as_views
+from appgrad.machine.threads import blas_threads
 x = da.ones((600, 3), chunks=(300, 3))
 with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as c, Client(c):
     views = as_views(x, x)
