@@ -17,6 +17,12 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     # Processes that tests start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(share))
 
+# Folders have fixtures of their own; to look for examples in them would import two modules of one name.
+collect_ignore_glob = ["*conftest.py"]
+
+# A failed assertion of a contract shows its values, as those of test files do.
+pytest.register_assert_rewrite("helpers", "views_contract")
+
 settings.register_profile("house", deadline=None, max_examples=30, derandomize=True)
 settings.load_profile("house")
 

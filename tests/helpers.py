@@ -4,20 +4,27 @@ import gzip
 import warnings
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from appgrad import CCA
+from appgrad.covariance.moments import moments, second_moments
+from appgrad.covariance.operators import Covariance, DenseCovariance, units
 from appgrad.covariance.preconditioners import warm_up_rows
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.files.mapped import StoredViews
+from appgrad.data.files.table import read_table
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
 from appgrad.solvers.stochastic.minibatches import Buffer, Minibatches
 
 SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
+
+# The correlations of the problem that iterative solvers are tried on.
+RHO = [0.95, 0.8, 0.6, 0.3]
 
 # The iterative solvers with the options that make them exact enough to be compared, and how exact that is.
 ITERATIVE = {
@@ -92,6 +99,25 @@ def minibatches(views, size, normaliser, steps, rng, passes=0.0, portion=None, *
     return found
 
 
+# Every kind of file that can be written and read.
+KINDS = [
+    ".npy",
+    "dense.npz",
+    "sparse.npz",
+    ".csv",
+    "bare.csv",
+    ".csv.gz",
+    ".tsv",
+    "bare.tsv.gz",
+    ".parquet",
+    "folder",
+    ".svm",
+    ".svmlight.gz",
+    ".h5",
+    ".zarr",
+]
+
+
 def write(kind, path, m):
     """A matrix as a file of some kind."""
     names = [f"c{j}" for j in range(m.shape[1])]
@@ -134,11 +160,38 @@ def write(kind, path, m):
             file.write("\n".join(lines) + "\n")
 
 
+def refuse(path, match, error=ValueError):
+    """Reading the file fails, in one line."""
+    with pytest.raises(error, match=match) as caught:
+        read_table(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def arrays(folder):
+    """Both views of a folder that a test of the command has written."""
+    return np.load(folder / "x.npy"), np.load(folder / "y.npy")
+
+
 def fitted(X, Y, k=3, quiet=True, working_memory=None, **params):
     """A model that says nothing of convergence, or raises what it says."""
     with warnings.catch_warnings(), config_context(working_memory=working_memory):
         warnings.simplefilter("ignore" if quiet else "error", ConvergenceWarning)
         return CCA(k, random_state=0, **params).fit(X, Y)
+
+
+def quiet(model, *data):
+    """The model, fitted, whatever it warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*data)
+
+
+def operator(X, Y, ridge="auto", dense=False):
+    """The covariances of two arrays, by passes over them or as matrices."""
+    views = ArrayViews(X, Y)
+    m = moments(views)
+    u = units(m, views.dtype, ridge=ridge)
+    return DenseCovariance(second_moments(views), u) if dense else Covariance(views, m, u)
 
 
 def pairs(X, Y, size):

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
 from appgrad.covariance.preconditioners import (
     Preconditioner,
     Side,
@@ -19,13 +17,8 @@ from appgrad.covariance.preconditioners import (
     warm_up_rows,
 )
 from appgrad.data.arrays import ArrayViews
+from helpers import operator
 from naive import covariances
-
-
-def operator(X, Y, ridge=0.0):
-    views = ArrayViews(X, Y)
-    m = moments(views)
-    return Covariance(views, m, units(m, views.dtype, ridge=ridge))
 
 
 @pytest.fixture
@@ -45,7 +38,7 @@ def matrix(side):
 
 
 def test_a_side_solves_what_it_says(problem, rng):
-    cov = operator(*problem)
+    cov = operator(*problem, ridge=0.0)
     for side in low_rank(cov, jacobi(cov), rng):
         G = rng.standard_normal((len(side.d), 3))
         np.testing.assert_allclose(side.solve(G), np.linalg.solve(matrix(side), G), rtol=1e-8)
@@ -61,7 +54,7 @@ def condition(side, S):
 
 
 def test_each_level_improves_the_condition(problem, rng):
-    cov = operator(*problem)
+    cov = operator(*problem, ridge=0.0)
     Sx = covariances(*problem)[0]
     plain, level1 = diagonal(np.ones(40)), jacobi(cov).x
     level2 = low_rank(cov, jacobi(cov), rng).x
@@ -72,7 +65,7 @@ def test_each_level_improves_the_condition(problem, rng):
 @pytest.mark.parametrize("to", [np.asarray, sp.csr_array])
 def test_largest_eigenvalues(kind, to, problem, rng):
     X, Y = problem
-    cov = operator(to(X), to(Y))
+    cov = operator(to(X), to(Y), ridge=0.0)
     M = {"none": Preconditioner(), "jacobi": jacobi(cov), "lowrank": low_rank(cov, jacobi(cov), rng)}[kind]
     found = largest(cov, M, rng)
     for L, side, S in zip(found, M, covariances(X, Y)[::2], strict=True):
@@ -81,7 +74,7 @@ def test_largest_eigenvalues(kind, to, problem, rng):
 
 
 def test_trace(problem, rng):
-    cov = operator(*problem)
+    cov = operator(*problem, ridge=0.0)
     M = low_rank(cov, jacobi(cov), rng)
     for side, S in zip(M, covariances(*problem)[::2], strict=True):
         assert trace(side, np.diag(S)) == pytest.approx(np.trace(np.linalg.solve(matrix(side), S)), rel=1e-6)
@@ -110,7 +103,7 @@ def test_sparse_rows_stay_sparse(rng):
     import tracemalloc
 
     X, Y = (sp.random_array((2000, 20000), density=0.001, rng=rng, format="csr") for _ in range(2))
-    cov = operator(X, Y)
+    cov = operator(X, Y, ridge=0.0)
     tracemalloc.start()
     M = low_rank(cov, jacobi(cov), rng)
     peak = tracemalloc.get_traced_memory()[1]
@@ -121,7 +114,7 @@ def test_sparse_rows_stay_sparse(rng):
 
 def test_low_rank_needs_a_diagonal(problem, rng):
     with pytest.raises(ValueError, match="needs a diagonal preconditioner"):
-        low_rank(operator(*problem), Preconditioner(), rng)
+        low_rank(operator(*problem, ridge=0.0), Preconditioner(), rng)
 
 
 @pytest.mark.parametrize(("p", "rows"), [(10, 2000), (2000, 1398), (10**6, 160)])
@@ -132,7 +125,7 @@ def test_long_rows_are_few(p, rows):
 
 def test_a_rank_one_view_leaves_no_directions(rng):
     x = rng.standard_normal((100, 1))
-    cov = operator(x @ np.ones((1, 6)), rng.standard_normal((100, 6)))
+    cov = operator(x @ np.ones((1, 6)), rng.standard_normal((100, 6)), ridge=0.0)
     M = low_rank(cov, jacobi(cov), rng)
     assert isinstance(M.x, Side)
     assert np.all(np.isfinite(M.x.solve(rng.standard_normal((6, 2)))))
@@ -140,7 +133,7 @@ def test_a_rank_one_view_leaves_no_directions(rng):
 
 def test_each_view_has_directions_of_its_own(rng):
     """A narrow view does not take its directions from a wide one."""
-    cov = operator(rng.standard_normal((500, 300)), rng.standard_normal((500, 2)))
+    cov = operator(rng.standard_normal((500, 300)), rng.standard_normal((500, 2)), ridge=0.0)
     M = low_rank(cov, jacobi(cov), rng)
     assert M.x.V.shape[1] == 80
     assert M.y.V.shape[1] == 1

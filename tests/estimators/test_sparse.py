@@ -1,7 +1,6 @@
-"""SparseCCA: planted supports, against the textbook, paths, choices by held-out rows, and bad input."""
+"""SparseCCA: planted supports, against the textbook, early ends, and bad input."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -11,52 +10,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import naive
-from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load, open_views, sparse_path
-from appgrad.covariance.moments import moments
-from appgrad.covariance.operators import Covariance, units
-from appgrad.data.arrays import ArrayViews
+from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, open_views
 from appgrad.datasets import sparse_planted
-from appgrad.estimators.sparse_path import _chosen
-from appgrad.solvers.sparse import columns
-from appgrad.solvers.sparse.batch import largest_alpha
-from appgrad.solvers.sparse.columns import Columns, ColumnViews, _largest_products
+from appgrad.solvers.sparse.columns import Columns
 from appgrad.solvers.sparse.starts import first_pairs
-from appgrad.solvers.sparse.thresholds import Threshold
-from helpers import failed_checks
-
-
-def support(W):
-    return set(np.flatnonzero(np.any(W != 0, axis=1)))
-
-
-def f1(W, truth):
-    """Twice what both have over what each has."""
-    a, b = support(W), support(truth)
-    return 2 * len(a & b) / (len(a) + len(b))
-
-
-def both_f1(model, p):
-    return (f1(model.x_weights_, p.x_weights) + f1(model.y_weights_, p.y_weights)) / 2
-
-
-def standardised(X):
-    return (X - X.mean(axis=0)) / X.std(axis=0)
-
-
-def quiet(model, *data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(*data)
-
-
-def small(seed=0, **params):
-    return sparse_planted(300, 120, 100, random_state=seed, **{"n_active": 6, **params})
-
-
-def operator(X, Y, **kwargs):
-    views = ArrayViews(X, Y)
-    m = moments(views)
-    return Covariance(views, m, units(m, views.dtype, **kwargs))
+from helpers import failed_checks, operator, quiet
+from sparse_problems import both_f1, small, standardised, support
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -208,172 +167,6 @@ def test_sparse_rows_files_and_little_memory_make_no_difference(penalty, rng, tm
         )
 
 
-def test_more_columns_in_play_than_allowed_take_steps_on_all(monkeypatch):
-    p = small()
-    model = SparseCCA(1, alpha=0.15, penalty="l1", tol=1e-6)
-    reference = clone(model).fit(p.X, p.y)
-    monkeypatch.setattr(
-        "appgrad.solvers.sparse.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered")
-    )
-    monkeypatch.setattr("appgrad.solvers.sparse.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
-    monkeypatch.setattr("appgrad.solvers.sparse.batch.budget", lambda: 1)
-    free = clone(model).fit(p.X, p.y)
-    assert free.n_iter_[0] > reference.n_iter_[0]
-    assert support(free.x_weights_) == support(reference.x_weights_)
-    np.testing.assert_allclose(free.canonical_correlations_, reference.canonical_correlations_, atol=1e-3)
-
-
-def test_the_largest_entries_are_found_by_blocks_of_columns(rng):
-    X, Y = rng.standard_normal((50, 20)) + 3, rng.standard_normal((50, 15))
-    C = standardised(X).T @ standardised(Y) / 50
-    expected = np.sort(np.abs(C).ravel())[::-1][:12]
-    for memory in (100, 1e-4):
-        with config_context(working_memory=memory):
-            found = Columns(operator(X, Y, ridge=0.0)).largest(12)
-        np.testing.assert_allclose(np.abs(found.values), expected, atol=1e-10)
-        np.testing.assert_allclose(C[found.rows, found.columns], found.values, atol=1e-10)
-
-
-def test_what_is_taken_out_is_gone(rng):
-    p = small()
-    field = Columns(operator(p.X, p.y))
-    a, b = first_pairs(field, 1, (6, 6))
-    left = field.without(a, b)
-    xy = left.products(a, b)[1]
-    assert abs((a.T @ xy).item()) < 1e-10 * abs((a.T @ field.products(a, b)[1]).item())
-    x, y = np.arange(30), np.arange(20, 50)
-    A, B = rng.standard_normal((120, 2)), rng.standard_normal((100, 2))
-    A[30:], B[:20], B[50:] = 0, 0, 0
-    S, products = left.restricted(x, y), left.products(A, B)
-    np.testing.assert_allclose(S.Sx @ A[x], products[0][x], atol=1e-10)
-    np.testing.assert_allclose(S.Sxy @ B[y], products[1][x], atol=1e-10)
-    np.testing.assert_allclose(S.Sxy.T @ A[x], products[2][y], atol=1e-10)
-    np.testing.assert_allclose(S.Sy @ B[y], products[3][y], atol=1e-10)
-    entries = left.largest(5)
-    every = left.restricted(np.arange(120), np.arange(100)).Sxy
-    np.testing.assert_allclose(every[entries.rows, entries.columns], entries.values, atol=1e-10)
-    assert np.abs(entries.values[0]) == pytest.approx(np.abs(every).max())
-
-
-def test_some_columns_of_views(rng):
-    X, Y = rng.standard_normal((30, 6)), sp.csr_array(rng.poisson(0.5, (30, 5)))
-    views = ColumnViews(
-        ArrayViews(X, Y, names=(np.array(list("abcdef")), None)), np.array([4, 1]), np.array([0])
-    )
-    block = next(views.take(np.arange(3, 9)).blocks())
-    np.testing.assert_array_equal(block.x, X[3:9][:, [4, 1]])
-    np.testing.assert_array_equal(block.y.toarray(), Y.toarray()[3:9, :1])
-    assert list(views.names[0]) == ["e", "b"]
-    assert views.names[1] is None
-
-
-def test_thresholds():
-    A = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [0.0, 1.0]])
-    soft = Threshold("l1", 2.0, None)(A, 0.25)
-    np.testing.assert_allclose(soft, naive.shrunk(A, 0.5))
-    np.testing.assert_allclose(soft[1], 0)
-    np.testing.assert_array_equal(Threshold("l0", 2.0, None)(A, 0.25), [[3, 4], [0, 0], [0, 0], [0, 1]])
-    np.testing.assert_array_equal(Threshold("l0", None, 1)(A, 0.25), [[3, 4], [0, 0], [0, 0], [0, 0]])
-    np.testing.assert_allclose(Threshold("l1", None, 1)(A, 0.25), naive.shrunk(A, 1.0))
-    # Of equal rows the first; none of nothing.
-    np.testing.assert_array_equal(Threshold("l0", None, 3)(np.eye(4)[:, :2], 1.0), np.eye(4)[:, :2])
-    np.testing.assert_array_equal(Threshold("l0", None, 1)(np.ones((3, 1)), 1.0).ravel(), [1, 0, 0])
-
-
-@pytest.mark.parametrize("penalty", ["l0", "l1"])
-def test_a_path_of_penalties(penalty):
-    p = small()
-    models = sparse_path(p.X, p.y, 1, alphas=8, penalty=penalty)
-    assert 5 <= len(models) <= 8
-    alphas = [model.alpha for model in models]
-    sizes = [sum(model.n_nonzero_) for model in models]
-    assert alphas == sorted(alphas, reverse=True)
-    assert sizes[0] < sizes[-1]
-    limit = largest_alpha(operator(p.X, p.y), 1)
-    assert alphas[0] == pytest.approx(0.95 * limit)
-    if penalty == "l1":
-        # A point of the path is the model with that penalty.
-        one = SparseCCA(1, alpha=alphas[4], penalty=penalty).fit(p.X, p.y)
-        assert support(one.x_weights_) == support(models[4].x_weights_)
-    assert all(not model.warm_start and model.score(p.X, p.y) > 0.3 for model in models)
-
-
-def test_a_path_of_pairs_and_of_numbers_of_columns():
-    p = small()
-    models = sparse_path(p.X, p.y, 1, n_nonzeros=[12, (3, 5)])
-    assert [model.n_nonzero_ for model in models] == [(3, 5), (12, 12)]
-    models = sparse_path(p.X, p.y, 1, alphas=[(0.1, 0.2), 0.25])
-    assert [model.alpha for model in models] == [0.25, (0.1, 0.2)]
-    # Beyond what leaves something, a path ends.
-    assert len(sparse_path(p.X, p.y, 1, alphas=[0.3, 5.0])) == 1
-    with pytest.raises(ValueError, match="the largest useful value is about"):
-        sparse_path(p.X, p.y, 1, alphas=[5.0])
-    with pytest.raises(TypeError, match="penalities"):
-        sparse_path(p.X, p.y, penalities="l0")
-    with pytest.raises(ValueError, match="empty"):
-        sparse_path(p.X, p.y, alphas=[])
-    with pytest.raises(ValueError, match="at least 1"):
-        sparse_path(p.X, p.y, alphas=0)
-
-
-def test_the_largest_useful_penalty_is_useful_just_below():
-    p = small()
-    with pytest.raises(ValueError, match=r"alpha=0\.99 leaves no column of") as error:
-        SparseCCA(1, alpha=0.99).fit(p.X, p.y)
-    limit = float(str(error.value).split("about ")[1])
-    for penalty in ("l0", "l1"):
-        model = quiet(SparseCCA(1, alpha=0.97 * limit, penalty=penalty), p.X, p.y)
-        # Weights that do not shrink may keep more columns.
-        assert model.n_nonzero_ == (1, 1) or penalty == "l0"
-    with pytest.raises(ValueError, match="leaves no column"):
-        SparseCCA(1, alpha=1.03 * limit, penalty="l1").fit(p.X, p.y)
-
-
-@pytest.mark.parametrize("penalty", ["l0", "l1"])
-@pytest.mark.parametrize("alpha", [0.9, (0.9, 0.7)])
-def test_the_largest_useful_penalty_of_several_components(penalty, alpha):
-    p = small()
-    model = SparseCCA(2, alpha=alpha, penalty=penalty)
-    with pytest.raises(
-        ValueError, match=r"leaves fewer than 2 independent columns of [Xy]: the larg"
-    ) as error:
-        model.fit(p.X, p.y)
-    (asked, useful), view = (
-        re.findall(r"(?:alpha=|about )([\d.]+)", str(error.value)),
-        "y" in str(error.value),
-    )
-    factor = float(useful) / float(asked)
-    pair = np.atleast_1d(alpha) * np.ones(2) * factor
-    assert quiet(model.set_params(alpha=tuple(0.98 * pair)), p.X, p.y).n_nonzero_[view] >= 2
-    with pytest.raises(ValueError, match="leaves fewer than 2"):
-        model.set_params(alpha=tuple(1.2 * pair)).fit(p.X, p.y)
-
-
-@pytest.mark.parametrize("rule", ["1se", "max"])
-def test_held_out_rows_choose_the_number_of_columns(rule):
-    p = sparse_planted(500, 150, 150, n_active=6, random_state=0)
-    model = SparseCCACV(n_nonzeros=[1, 3, 6, 12, 25], cv=4, rule=rule).fit(p.X, p.y)
-    assert model.best_estimator_.n_nonzero_ == (6, 6)
-    assert model.scores_.shape == (4, 5)
-    assert model.grid_[model.best_index_] == 6
-    np.testing.assert_array_equal(model.x_weights_, model.best_estimator_.x_weights_)
-    assert model.score(p.X, p.y) == model.best_estimator_.score(p.X, p.y)
-    assert model.transform(p.X).shape == (500, 1)
-    assert model.predict(p.X).shape == p.y.shape
-
-
-def test_held_out_rows_choose_a_penalty(tmp_path):
-    p = sparse_planted(500, 80, 80, n_active=6, random_state=0)
-    model = SparseCCACV(SparseCCA(1, penalty="l1"), alphas=8, cv=3).fit(p.X, p.y)
-    assert both_f1(model, p) > 0.7
-    assert model.best_estimator_.alpha == model.grid_[model.best_index_]
-    model.save(tmp_path / "m.cca")
-    again = load(tmp_path / "m.cca")
-    assert isinstance(again, SparseCCA)
-    np.testing.assert_array_equal(again.x_weights_, model.x_weights_)
-    assert again.n_nonzero_ == model.best_estimator_.n_nonzero_
-
-
 @pytest.mark.parametrize("solver", ["pursuit", "appgrad"])
 def test_one_column_a_side_is_the_most_correlated_pair(solver, rng):
     """Many weaker ones, which share what they are correlated by, do not distract from it."""
@@ -388,31 +181,6 @@ def test_one_column_a_side_is_the_most_correlated_pair(solver, rng):
     ]
     np.testing.assert_allclose(found[0], largest, rtol=1e-6)
     assert min(found) >= largest * (1 - 1e-6)
-
-
-def test_pairs_of_penalties_that_leave_nothing_do_not_end_a_path(rng):
-    X, Y = rng.standard_normal((80, 8)), rng.standard_normal((80, 10))
-    Y[:, 0] += X[:, 0]
-    models = sparse_path(X, Y, 1, alphas=[0.1, (0, 0.95), 0.5])
-    assert [model.alpha for model in models] == [0.5, 0.1]
-    with pytest.raises(ValueError, match="the largest useful value"):
-        sparse_path(X, Y, 1, alphas=[0.95, 0.99])
-
-
-def test_hard_thresholds_that_go_round_in_circles_end():
-    """With three columns a side, these rows have two supports that lead to each other."""
-    p = sparse_planted(500, 300, 300, random_state=0)
-    few, _ = sparse_path(p.X[:400], p.y[:400], 1, n_nonzeros=[3, 4])
-    assert few.n_iter_[0] < 20
-    np.testing.assert_allclose(few.canonical_correlations_[0], max(h["tcc"] for h in few.history_))
-
-
-def test_the_sparsest_model_that_is_as_good():
-    # Folds differ more from each other than models do within a fold.
-    scores = np.array([[0.1, 0.79, 0.8], [0.2, 0.41, 0.40], [0.1, 0.60, 0.61]])
-    assert _chosen(scores, "max") == 2
-    assert _chosen(scores, "1se") == 1
-    assert _chosen(scores[:1], "1se") == 2
 
 
 def test_grid_search_and_pipelines():
@@ -537,23 +305,6 @@ def test_bad_input(rng):
             SparseCCACV(**params).fit(p.X, p.y)
 
 
-def test_planted_sparse_problems():
-    p = sparse_planted(4000, 30, 20, correlations=[0.9, 0.5], n_active=4, random_state=0)
-    U, V = p.X @ p.x_weights, p.y @ p.y_weights
-    np.testing.assert_allclose(U.T @ U / 4000, np.eye(2), atol=0.1)
-    np.testing.assert_allclose(V.T @ V / 4000, np.eye(2), atol=0.1)
-    np.testing.assert_allclose(U.T @ V / 4000, np.diag([0.9, 0.5]), atol=0.1)
-    np.testing.assert_allclose(np.corrcoef(p.y.T)[3, 4], 0.6, atol=0.1)
-    np.testing.assert_allclose(CCA(3).fit(p.X, p.y).canonical_correlations_, [0.9, 0.5, 0.1], atol=0.1)
-    for params, message in (
-        ({"correlations": [0.5, 0.9]}, "largest first"),
-        ({"shared": False}, "autocorrelation=0"),
-        ({"n_features_x": 5}, "do not fit"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            sparse_planted(**params)
-
-
 def test_columns_of_opposite_sign(rng):
     """The largest eigenvalue of their covariance, not its row sums, is what a step is measured by."""
     z = rng.standard_normal((500, 2))
@@ -565,17 +316,6 @@ def test_columns_of_opposite_sign(rng):
     ]
     np.testing.assert_allclose(*found, atol=1e-4)
     assert found[0] > 0.95
-
-
-def test_columns_of_sparse_rows_that_exclude_each_other(rng):
-    c = rng.random(200) < 0.5
-    X, Y = np.zeros((200, 30)), np.zeros((200, 20))
-    # Nothing else to start from.
-    X[:, 0], Y[:, 0] = c, ~c
-    with config_context(working_memory=0.02):
-        model = SparseCCA(1, n_nonzero=1).fit(sp.csr_array(X), sp.csr_array(Y))
-    np.testing.assert_allclose(model.canonical_correlations_, 1, atol=1e-6)
-    assert model.x_weights_[0, 0] * model.y_weights_[0, 0] < 0
 
 
 @pytest.mark.parametrize("solver", ["pursuit", "appgrad", "stochastic"])
@@ -638,37 +378,6 @@ def test_components_of_the_same_column_are_said(rng):
     assert model.grid_[model.best_index_] > 1
 
 
-def test_uncorrelated_columns_of_sparse_rows_are_not_taken_for_exclusive_ones():
-    b = np.arange(64)
-    X, Y = np.zeros((64, 40)), np.zeros((64, 40))
-    X[:, 0], Y[:, 0] = b & 1, (b >> 1) & 1
-    X[:, 1] = Y[:, 1] = (b >> 2) & 1
-    Y[:4, 1] = 1 - Y[:4, 1]
-    dense, sparse = operator(X, Y), operator(sp.csr_array(X), sp.csr_array(Y))
-    assert largest_alpha(dense, 1) < 0.95
-    np.testing.assert_allclose(largest_alpha(sparse, 1), largest_alpha(dense, 1))
-
-
-def test_a_rare_column_that_excludes_a_common_one():
-    X, Y = np.zeros((4000, 300)), np.zeros((4000, 300))
-    X[40:, 0], Y[:10, 0] = 1, 1
-    sparse = operator(sp.csr_array(X), sp.csr_array(Y))
-    assert not Columns(sparse)._cross().__next__()[1].nnz
-    found = Columns(sparse).largest(5)
-    np.testing.assert_allclose(found.values, [np.corrcoef(X[:, 0], Y[:, 0])[0, 1]])
-
-
-def test_exclusive_pairs_are_those_of_the_largest_products(rng, monkeypatch):
-    x, y = rng.standard_normal(40), np.append(rng.standard_normal(30), 0.0)
-    products = np.abs(np.outer(x, y))
-    i, j = _largest_products(x, y)
-    assert set(zip(i, j, strict=True)) == set(zip(*np.nonzero(products > 0.01), strict=True))
-    monkeypatch.setattr(columns, "MOST_EXCLUSIVE", 50)
-    i, j = _largest_products(x, y)
-    assert 10 < len(i) <= 50
-    assert products[i, j].min() >= np.sort(products, axis=None)[-len(i)]
-
-
 @pytest.mark.parametrize(("solver", "k"), [("pursuit", 1), ("pursuit", 3), ("appgrad", 2)])
 def test_too_few_passes_for_a_start_are_said(solver, k, rng):
     X, Y = rng.standard_normal((2, 100, 150))
@@ -681,33 +390,3 @@ def test_too_few_passes_for_a_start_are_said(solver, k, rng):
     needed = int(re.search(r"needs (\d+)", str(error.value))[1])
     passes = quiet(model.set_params(max_passes=needed), X, Y).n_passes_
     assert needed - 6 <= passes <= needed + 3
-
-
-def test_passes_of_a_choice_are_those_of_all_its_fits():
-    p = small()
-    model = SparseCCACV(n_nonzeros=[3, 6], cv=2).fit(p.X, p.y)
-    one = SparseCCA(1, n_nonzero=6).fit(p.X, p.y).n_passes_
-    # Checked, cut into folds of half the rows, fitted to each and to all.
-    assert model.n_passes_ > 1 + 1.9 * one
-    assert model.n_passes_ > model.best_estimator_.n_passes_
-
-
-def test_paths_of_other_solvers_end_where_nothing_is_left():
-    p = small()
-    models = sparse_path(p.X, p.y, 1, alphas=[0.1, 0.15, 5.0], penalty="l1", solver="appgrad")
-    assert [model.alpha for model in models] == [0.15, 0.1]
-
-
-def test_what_does_not_go_with_a_path(tmp_path):
-    p = small()
-    with pytest.raises(ValueError, match="two ways to say it"):
-        sparse_path(p.X, p.y, 1, alphas=[0.1], n_nonzeros=[3])
-    with pytest.raises(ValueError, match="alpha is what changes along a path"):
-        sparse_path(p.X, p.y, 1, n_nonzeros=[3], alpha=0.1)
-    with pytest.raises(ValueError, match="a checkpoint is of one fit"):
-        sparse_path(p.X, p.y, 1, checkpoint=str(tmp_path / "c.npz"))
-    for params in ({"n_nonzeros": 5}, {"alphas": 0.5}):
-        with pytest.raises(ValueError, match="expected a list"):
-            SparseCCACV(**params).fit(p.X, p.y)
-    with pytest.raises(ValueError, match="'l0' with alpha is for solver='pursuit'"):
-        SparseCCA(1, alpha=0.1, solver="stochastic").fit(p.X, p.y)

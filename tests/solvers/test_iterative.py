@@ -19,84 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from appgrad import CCA
-from appgrad.covariance.moments import moments, second_moments
-from appgrad.covariance.operators import Covariance, DenseCovariance, units
-from appgrad.covariance.preconditioners import jacobi
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.warnings import OverfitWarning
-from appgrad.solvers.als import ALS
-from appgrad.solvers.appgrad import AppGrad
-from helpers import BACKENDS, ITERATIVE, fitted, memmap, sparse_counts
-
-RHO = [0.95, 0.8, 0.6, 0.3]
-
-
-@pytest.fixture(scope="module")
-def data():
-    p = planted(2000, 15, 12, RHO, condition=20, random_state=0)
-    return p.X, p.y
-
-
-def operator(X, Y, ridge=0.0, dense=False):
-    views = ArrayViews(X, Y)
-    m = moments(views)
-    u = units(m, views.dtype, ridge=ridge)
-    return DenseCovariance(second_moments(views), u) if dense else Covariance(views, m, u)
-
-
-def starts(cov, k, seed=0):
-    """The Gaussian start of a solver, normalised and in phase, by the textbook."""
-    rng = np.random.default_rng(seed)
-    p1, p2 = len(cov.units.scale_x), len(cov.units.scale_y)
-    phi, psi = rng.standard_normal((p1, k)), rng.standard_normal((p2, k))
-    Gx, Gxy, Gy = cov.grams(phi, psi)
-    Nx, Ny = naive.symmetric_inverse_root(Gx), naive.symmetric_inverse_root(Gy)
-    P, _, Qt = np.linalg.svd(Nx @ Gxy @ Ny)
-    return phi @ Nx @ P @ Qt, psi @ Ny
-
-
-# The algorithms, step by step
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("dense", [True, False])
-def test_als_is_algorithm_1(k, dense, data):
-    cov = operator(*data, dense=dense)
-    factors = tuple(naive.inverse_root(S) for S in naive.covariances(*data)[::2]) if dense else None
-    solver = ALS(k, jacobi(cov), factors, inner=200, inner_tol=1e-9)
-    state, _ = solver.init(cov, k, np.random.default_rng(0))
-    Sx, Sxy, Sy = naive.covariances(*data)
-    phi, psi = state.phi, state.psi
-    regressed = np.linalg.solve(Sy, Sxy.T @ phi)
-    np.testing.assert_allclose(naive.projection(psi, Sy), naive.projection(regressed, Sy), atol=1e-6)
-    for _ in range(5):
-        state, _ = solver.step(state, cov)
-    phi, psi = naive.als(*data, psi, phi, 5)
-    np.testing.assert_allclose(state.phi, phi, atol=1e-6)
-    np.testing.assert_allclose(state.psi, psi, atol=1e-6)
-    np.testing.assert_allclose(state.phi.T @ Sx @ state.phi, np.eye(k), atol=1e-10)
-    solver = ALS(k, jacobi(cov))
-    state, report = solver.init(cov, k, np.random.default_rng(0))
-    for _ in range(60):
-        state, report = solver.step(state, cov)
-    assert report.tcc == pytest.approx(naive.cca(*data, k)[0].sum(), abs=1e-4)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("dense", [True, False])
-def test_appgrad_is_algorithms_3_and_4(k, dense, data):
-    cov = operator(*data, dense=dense)
-    solver = AppGrad(k, (0.3, 0.3))
-    phi, psi = starts(cov, k)
-    state, _ = solver.init(cov, k, np.random.default_rng(0))
-    for _ in range(49):
-        state, _ = solver.step(state, cov)
-    zero = np.zeros_like(phi), np.zeros_like(psi)
-    phi, psi, phi_t, psi_t = naive.appgrad(*data, phi, psi, *zero, 0.3, 50)
-    np.testing.assert_allclose(state.phi_t, phi_t, atol=1e-9)
-    np.testing.assert_allclose(state.psi_t, psi_t, atol=1e-9)
-    np.testing.assert_allclose(state.phi_t @ state.normalisers[0], phi, atol=1e-8)
+from helpers import BACKENDS, ITERATIVE, RHO, fitted, memmap, sparse_counts
 
 
 def test_the_ridge_is_in_the_gradient_and_in_the_normaliser(data):
@@ -251,14 +177,6 @@ def test_flops_are_kept_and_grow(solver, data):
     assert stopped.n_iter_[0] == 10
 
 
-def test_flops_are_those_of_the_formula(data):
-    """docs/algorithms.md: 6 n (p1 + p2) c for the products, 6 (p1 + p2) c (c + 1) + 40 c^3 for the rest."""
-    model = fitted(*data, solver="appgrad", preconditioner=None, tol=0, max_iter=3, oversampling=2)
-    flops = np.diff([row["flops"] for row in model.history_])
-    n, p, c = 2000, 27, 5
-    np.testing.assert_allclose(flops, 6 * n * p * c + 6 * p * c * (c + 1) + 40 * c**3)
-
-
 @pytest.mark.parametrize("solver", ["als", "appgrad", "stochastic"])
 def test_a_callback_stops_without_a_warning(solver, data):
     def callback(progress):
@@ -349,24 +267,6 @@ def test_divergence_is_caught(step, solver, preconditioner, data):
     assert model.canonical_correlations_.sum() > 0.75 * naive.cca(*data, 3)[0].sum()
 
 
-def test_a_step_that_is_short_enough_is_never_cut(data):
-    model = fitted(*data, solver="appgrad", preconditioner=None, step_size=0.5, tol=0, max_iter=100)
-    assert not any("event" in row for row in model.history_)
-
-
-def test_momentum_restarts_when_less_is_captured(data):
-    cov = operator(*data)
-    M = jacobi(cov)
-    solver = AppGrad(3, (0.3, 0.3), M, momentum=0.99)
-    state, _ = solver.init(cov, 3, np.random.default_rng(0))
-    ages = []
-    for _ in range(200):
-        state, _ = solver.step(state, cov)
-        ages.append(state.age)
-    assert 0 in ages[1:]
-    assert max(ages) > 5
-
-
 # One pass, memory, defaults
 
 
@@ -433,14 +333,6 @@ def test_bad_parameters(params, message, data):
         CCA(3, **{"solver": "stochastic", **params}).fit(*data)
 
 
-def test_dense_covariances_give_the_same_iterates(data):
-    """Up to rounding, and without a pass an iteration."""
-    params = {"solver": "appgrad", "preconditioner": "jacobi", "tol": 0, "max_iter": 30}
-    rows, matrices = (fitted(*data, covariance=c, **params) for c in ("auto", "dense"))
-    np.testing.assert_allclose(rows.canonical_correlations_, matrices.canonical_correlations_, atol=1e-10)
-    assert matrices.n_passes_ < 2 < 30 < rows.n_passes_
-
-
 def test_correlations_of_one_are_not_reported_in_silence(rng):
     X, Y = rng.standard_normal((40, 60)), rng.standard_normal((40, 50))
     with pytest.warns(OverfitWarning):
@@ -458,33 +350,7 @@ def test_saved_models_keep_their_history(tmp_path, data):
     np.testing.assert_array_equal(again.error_bounds_, model.error_bounds_)
 
 
-def test_auto_steps_beat_a_range_of_constant_ones(data):
-    """The bar of benchmarks/steps.py on a small problem: nearly as good as the best constant."""
-    X, Y = data[0] * np.geomspace(1, 5, 15), data[1]
-    L = max(np.linalg.eigvalsh(S)[-1] for S in naive.covariances(X, Y)[::2])
-    stochastic = {"solver": "stochastic", "batch_size": 20, "max_passes": 5}
-    for params in ({"solver": "appgrad", "max_iter": 20}, stochastic):
-        tccs = {
-            c: fitted(X, Y, preconditioner=None, tol=0, step_size=c, **params)
-            for c in ("auto", *(c / L for c in (0.1, 0.3, 0.5, 1.0, 1.5, 2.0)))
-        }
-        found = {c: model.canonical_correlations_.sum() for c, model in tccs.items()}
-        assert found.pop("auto") > 0.99 * max(found.values())
-
-
 # What was once wrong
-
-
-def test_als_is_not_fooled_by_a_common_factor(data):
-    X, Y = data
-    f = 1e4 * np.random.default_rng(1).standard_normal((2000, 1))
-    expected = CCA(3, solver="exact").fit(X + f, Y + f).canonical_correlations_
-    np.testing.assert_allclose(
-        fitted(X + f, Y + f, solver="als").canonical_correlations_, expected, atol=1e-3
-    )
-    expected = CCA(3, solver="exact", ridge=1e6).fit(X, Y).canonical_correlations_
-    found = fitted(X, Y, solver="als", ridge=1e6).canonical_correlations_
-    np.testing.assert_allclose(found, expected, rtol=1e-2)
 
 
 @pytest.mark.parametrize("solver", ["als", "appgrad", "stochastic"])
@@ -502,11 +368,6 @@ def test_a_wide_view_beside_a_narrow_one(rng):
     Y = X[:, :4] - 10 * F @ np.linalg.lstsq(10 * F, X[:, :4], rcond=None)[0] + rng.standard_normal((3000, 4))
     exact = CCA(2, solver="exact").fit(X, Y).canonical_correlations_.sum()
     assert fitted(X, Y, k=2, solver="appgrad", max_iter=100).canonical_correlations_.sum() > 0.98 * exact
-
-
-def test_too_short_a_step_is_not_convergence(data):
-    with pytest.warns(ConvergenceWarning):
-        CCA(3, solver="appgrad", preconditioner=None, step_size=1e-6, max_iter=300).fit(*data)
 
 
 @pytest.mark.parametrize("solver", ["als", "appgrad", "stochastic"])

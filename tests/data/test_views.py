@@ -1,0 +1,115 @@
+"""Views on rows in memory: in blocks, by number, at random, and paired."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from appgrad.data.arrays import ArrayViews
+from appgrad.data.derived import CountedViews
+from helpers import BACKENDS, small_blocks
+from views_contract import ViewsContract
+
+
+class TestDense(ViewsContract):
+    make = staticmethod(BACKENDS["dense"])
+
+
+class TestBlocks(ViewsContract):
+    make = staticmethod(BACKENDS["blocks"])
+
+
+class TestSparse(ViewsContract):
+    make = staticmethod(BACKENDS["csr"])
+
+
+class TestMixed(ViewsContract):
+    make = staticmethod(BACKENDS["mixed"])
+
+
+class TestMemmap(ViewsContract):
+    make = staticmethod(BACKENDS["memmap"])
+
+
+class TestRows(ViewsContract):
+    make = staticmethod(BACKENDS["rows"])
+
+
+class TestCounted(ViewsContract):
+    def make(self, X, Y, folder):
+        return CountedViews(small_blocks(ArrayViews(X, Y)))
+
+
+def test_counted_views_count_passes(rng):
+    seen = []
+    views = CountedViews(small_blocks(ArrayViews(rng.random((100, 2)), rng.random((100, 2)))), seen.append)
+    views.sum(lambda block: (block.x.sum(axis=0),))
+    list(views.blocks())
+    assert views.passes == 2.0
+    assert seen == [37, 74, 100, 137, 174, 200]
+
+
+def test_minibatches_count_as_passes(rng):
+    views = CountedViews(ArrayViews(rng.random((100, 2)), rng.random((100, 2))))
+    for batch in views.batches(30, rng):
+        list(batch.blocks())
+    assert views.passes == 1.0
+
+
+def test_blocks_stay_within_their_size(rng):
+    views = ArrayViews(np.zeros((20000, 600), np.uint8), np.zeros((20000, 424), np.float32))
+    rows = [block.x.shape[0] for block in views.blocks()]
+    assert max(rows) * 1024 * 8 <= 32 * 2**20
+    assert sum(rows) == 20000
+
+
+def test_sparse_blocks_are_coalesced():
+    views = ArrayViews(sp.csr_array((10**6, 10**5)), sp.csr_array((10**6, 10**5)))
+    assert len(list(views.blocks())) <= 2
+
+
+def test_float32_stays_float32(rng):
+    single = rng.random((10, 2), dtype=np.float32)
+    assert ArrayViews(single, single.astype(np.float16)).dtype == np.float32
+    assert ArrayViews(single, single.astype(float)).dtype == np.float64
+    assert ArrayViews(single, single.astype(np.uint8)).dtype == np.float64
+
+
+def test_result_does_not_depend_on_threads(rng):
+    X, Y = rng.standard_normal((500, 20)), rng.standard_normal((500, 20))
+    sums = [small_blocks(ArrayViews(X, Y, threads=t)).sum(lambda b: (b.x.T @ b.y,))[0] for t in (2, 2, 3, 4)]
+    for other in sums[1:]:
+        np.testing.assert_array_equal(sums[0], other)
+
+
+def test_rows_must_be_paired(rng):
+    with pytest.raises(ValueError, match="y has 90 rows, X has 100: rows must be paired"):
+        ArrayViews(rng.random((100, 2)), rng.random((90, 2)))
+
+
+def test_blocks_are_of_equal_length():
+    views = ArrayViews(np.zeros((9_000, 1000)), np.zeros((9_000, 1000)))
+    lengths = [len(block.x) for block in views.blocks()]
+    assert len(lengths) == 5  # 2097 rows of 2000 columns are 32 MB
+    assert max(lengths) - min(lengths) <= len(lengths)
+
+
+def test_sparse_blocks_share_what_they_can(rng):
+    """Consecutive rows of a sparse matrix are cut without copying its indices,."""
+    m = sp.csr_array(rng.standard_normal((1000, 30)) * (rng.random((1000, 30)) < 0.2))
+    views = ArrayViews(m, m)
+    views.block_rows = 100
+    for block in views.blocks():
+        assert np.shares_memory(block.x.indices, m.indices)
+        assert np.shares_memory(block.x.data, m.data)
+        np.testing.assert_array_equal(block.x.toarray(), m[block.offset : block.offset + 100].toarray())
+    (block, *_) = views.blocks(np.float32)
+    assert block.x.data.dtype == np.float32
+    assert m.data.dtype == np.float64
+
+
+def test_a_dense_view_beside_a_sparse_one_keeps_blocks_small():
+    x = sp.csr_array((10**6, 10**5))
+    x.indptr = np.arange(10**6 + 1)
+    x.indices, x.data = np.zeros(10**6, np.int32), np.ones(10**6)
+    views = ArrayViews(x, np.broadcast_to(0.0, (10**6, 1000)))
+    assert views.block_rows * 1000 * 8 <= 32 * 2**20

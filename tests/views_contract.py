@@ -1,0 +1,72 @@
+"""What every back end must do, whatever holds its rows."""
+
+import numpy as np
+import pytest
+
+from naive import dense
+
+
+class ViewsContract:
+    """What every back end must do; a test class per back end says how to make one."""
+
+    def make(self, X, Y, folder):
+        raise NotImplementedError
+
+    @pytest.fixture
+    def data(self, rng):
+        X = rng.integers(0, 5, (101, 4)).astype(float)
+        return X, rng.standard_normal((101, 3)) * (rng.random((101, 3)) < 0.5)
+
+    @pytest.fixture
+    def views(self, data, tmp_path):
+        return self.make(*data, tmp_path)
+
+    def test_shapes(self, views):
+        assert (views.n_samples, views.n_features_x, views.n_features_y) == (101, 4, 3)
+        assert views.dtype == np.float64
+
+    def test_blocks_deliver_every_row_once_in_order(self, views, data):
+        blocks = list(views.blocks())
+        assert [b.offset for b in blocks] == list(np.cumsum([0] + [b.x.shape[0] for b in blocks[:-1]]))
+        np.testing.assert_array_equal(np.vstack([dense(b.x) for b in blocks]), data[0])
+        np.testing.assert_array_equal(np.vstack([dense(b.y) for b in blocks]), data[1])
+        assert all(b.x.dtype == views.dtype and b.y.dtype == views.dtype for b in blocks)
+
+    def test_reduce_combines_in_order(self, views):
+        ranges = views.reduce(lambda b: [(b.offset, b.offset + b.x.shape[0])], lambda a, b: a + b)
+        assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges[:-1])]
+        assert ranges[-1][1] == 101
+
+    def test_sum(self, views, data):
+        x, y = views.sum(lambda block: (dense(block.x).sum(axis=0), dense(block.y).sum(axis=0)))
+        np.testing.assert_allclose(x, data[0].sum(axis=0))
+        np.testing.assert_allclose(y, data[1].sum(axis=0))
+
+    def test_take(self, views, data):
+        rows = np.array([3, 1, 99, 40])
+        taken = views.take(rows)
+        (block,) = taken.blocks()
+        np.testing.assert_array_equal(dense(block.x), data[0][rows])
+        (block,) = taken.take(np.array([2, 0])).blocks()
+        np.testing.assert_array_equal(dense(block.y), data[1][[99, 3]])
+
+    def test_batches_partition_the_rows_at_random(self, views, data):
+        def delivered(seed):
+            batches = list(views.batches(20, np.random.default_rng(seed)))
+            assert [b.n_samples for b in batches] == [20, 20, 20, 20, 20, 1]
+            return [np.vstack([dense(block.y) for block in b.blocks()]) for b in batches]
+
+        first, again, other = delivered(0), delivered(0), delivered(1)
+        np.testing.assert_array_equal(np.vstack(first), np.vstack(again))
+        assert not np.array_equal(first[0], other[0])
+        assert not np.array_equal(first[0], data[1][:20])
+        np.testing.assert_array_equal(
+            np.sort(np.vstack(first), axis=0), np.sort(data[1], axis=0), strict=True
+        )
+
+    def test_errors_in_a_block_reach_the_caller(self, views):
+        def fail(block):
+            raise RuntimeError("inside")
+
+        with pytest.raises(RuntimeError, match="inside"):
+            views.reduce(fail, lambda a, b: a)
