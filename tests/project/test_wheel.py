@@ -18,7 +18,7 @@ model.save("m.cca")
 assert appgrad.load("m.cca").n_samples_ == 20
 from appgrad.experiments import EXPERIMENTS
 assert "url" in EXPERIMENTS
-from appgrad.cli import main
+from appgrad.cli.main import main
 for args in (["report", "m.cca", "-o", "r.html"], ["inspect", "m.cca"]):
     sys.argv = ["appgrad", *args]
     try:
