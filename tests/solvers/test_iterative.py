@@ -225,9 +225,9 @@ def test_control_c_saves_the_best_model_so_far(tmp_path, data):
         memmap(m, tmp_path, name)
     script = """
         import sys, threading, os, signal, time
-        from appgrad.cli import main
-        from appgrad import estimators
-        class CCA(estimators.CCA):
+        from appgrad.cli.main import main
+        from appgrad.estimators import cca
+        class CCA(cca.CCA):
             def fit(self, X, y=None):
                 self.tol, self.max_iter = 0, 10**9
                 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
