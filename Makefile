@@ -40,18 +40,20 @@ experiments: $(READY)
 bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt cca-zoo
-	$(BIN)/python benchmarks/mnist.py --record docs/results/benchmarks/mnist.json
-	$(BIN)/python benchmarks/curves.py --record docs/results/benchmarks/curves.json
-	$(BIN)/python benchmarks/memory.py --record docs/results/benchmarks/memory.json
-	$(BIN)/python benchmarks/fast.py --record docs/results/benchmarks/fast.json
-	$(BIN)/python benchmarks/growth.py --record docs/results/benchmarks/growth.json
-	$(BIN)/python benchmarks/comparison.py --record docs/results/benchmarks/comparison.json
-	$(BIN)/python benchmarks/onepass.py --record docs/results/benchmarks/onepass.json
-	$(BIN)/python benchmarks/outofcore.py --record docs/results/benchmarks/outofcore.json
-	$(BIN)/python benchmarks/kernels.py --record docs/results/benchmarks/kernels.json
-	$(BIN)/python benchmarks/sparse_cca.py --record docs/results/benchmarks/sparse.json
-	$(BIN)/python benchmarks/cluster.py --record docs/results/benchmarks/cluster.json
-	$(BIN)/python benchmarks/steps.py --record docs/results/benchmarks/steps.json
+	$(BIN)/python -m benchmarks exact_mnist --record docs/results/benchmarks/mnist.json
+	$(BIN)/python -m benchmarks paper_curves --record docs/results/benchmarks/curves.json
+	$(BIN)/python -m benchmarks peak_memory --record docs/results/benchmarks/memory.json
+	$(BIN)/python -m benchmarks lobpcg_time --record docs/results/benchmarks/fast.json
+	$(BIN)/python -m benchmarks cost_growth --record docs/results/benchmarks/growth.json
+	$(BIN)/python -m benchmarks sparse_comparison --record docs/results/benchmarks/comparison.json
+	$(BIN)/python -m benchmarks one_pass --record docs/results/benchmarks/onepass.json
+	$(BIN)/python -m benchmarks larger_than_memory --record docs/results/benchmarks/outofcore.json
+	$(BIN)/python -m benchmarks kernel_cca --record docs/results/benchmarks/kernels.json
+	$(BIN)/python -m benchmarks sparse_cca --record docs/results/benchmarks/sparse.json
+	$(BIN)/python -m benchmarks dask_cluster --record docs/results/benchmarks/cluster.json
+	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/steps.json
+	$(BIN)/python -m benchmarks import_time
+	$(BIN)/python -m benchmarks walks
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.
 $(READY): pyproject.toml constraints.txt

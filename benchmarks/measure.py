@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -46,9 +47,13 @@ def peak_extra_memory(call: Callable[[], Any], every: float = 0.002) -> int:
     return max(peak, anonymous_memory()) - before
 
 
-def in_fresh_process(script: str, *args: str) -> Any:
-    """What `script args` prints as JSON, in a process with no memory left over from anything else."""
-    done = subprocess.run([sys.executable, script, *args], capture_output=True, text=True, check=False)
+def in_fresh_process(file: str, *args: str) -> Any:
+    """What the benchmark of this file prints as JSON, in a process with no memory left over from others."""
+    command = [sys.executable, "-m", "benchmarks", Path(file).stem, *args]
+    # From whatever folder it was started.
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"]
         return {"error": said[-1]}
@@ -57,6 +62,5 @@ def in_fresh_process(script: str, *args: str) -> Any:
 
 def save(path: Path, record: dict[str, Any]) -> None:
     """Write a record with date, versions and command."""
-    command = f"python benchmarks/{Path(sys.argv[0]).name}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record | {"command": command} | environment(), indent=1) + "\n")
+    path.write_text(json.dumps(record | {"command": sys.argv[0]} | environment(), indent=1) + "\n")

@@ -1,6 +1,6 @@
 """Sparse CCA: planted columns found, against a penalised matrix decomposition; starts; a path on texts.
 
-python benchmarks/sparse_cca.py --record docs/results/benchmarks/sparse.json
+APPGRAD_DATA=folder python -m benchmarks sparse_cca [--only NAME] [--record FILE]
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from appgrad.solvers.sparse.batch import sparse_covariance
 from appgrad.solvers.sparse.columns import Columns
 from appgrad.solvers.sparse.pursuit import Pursuit
 from appgrad.solvers.sparse.starts import first_pairs
-from data import folder
-from measure import save
+
+from .data_sets import folder
+from .measure import save
 
 # Bounds of the sums of absolute weights that cca_zoo's decomposition is tried with, as shares of the largest.
 BOUNDS = (0.05, 0.08, 0.1, 0.14, 0.2, 0.3)
@@ -212,7 +213,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["planted", "starts", "placements", "texts"])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    record = {"command": "python benchmarks/sparse_cca.py"}
+    record = {}
     if args.record and args.record.exists():
         record |= json.loads(args.record.read_text())
     parts = {
@@ -226,7 +227,3 @@ def main() -> None:
         print(json.dumps({name: record[name]}, indent=1), flush=True)
         if args.record:
             save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

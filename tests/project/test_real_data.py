@@ -149,7 +149,7 @@ def test_one_stochastic_pass_by_default(name, bars, seed, data_folder):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_authors_stochastic_curve(data_folder):
-    """Within a point of the published one, where that is quick: all of it is in benchmarks/curves.py."""
+    """Within a point of the published one, where that is quick: all is in benchmarks/paper_curves.py."""
     X, Y = mnist(data_folder)
     found = {}
     views = ArrayViews(X, Y)

@@ -73,7 +73,7 @@ def test_dense_covariances_give_the_same_iterates(data):
 
 
 def test_auto_steps_beat_a_range_of_constant_ones(data):
-    """The bar of benchmarks/steps.py on a small problem: nearly as good as the best constant."""
+    """The bar of benchmarks/step_sizes.py on a small problem: nearly as good as the best constant."""
     X, Y = data[0] * np.geomspace(1, 5, 15), data[1]
     L = max(np.linalg.eigvalsh(S)[-1] for S in naive.covariances(X, Y)[::2])
     stochastic = {"solver": "stochastic", "batch_size": 20, "max_passes": 5}

@@ -10,8 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-SOLVERS = ("exact", "qr", "lobpcg", "als", "appgrad", "stochastic")
-SPARSE_SOLVERS = ("pursuit",)
+from ..solvers import registry
+
+
+def solver_help() -> str:
+    """The names of solvers, as the registry lists them."""
+    *linear, last = registry.names(registry.LINEAR)
+    sparse = [name for name in registry.names(registry.SPARSE) if name not in (*linear, last)]
+    return f"{', '.join(linear)} or {last}; sparse: also {', '.join(sparse)}."
+
+
 EXPERIMENTS = ("mnist", "mediamill", "ptb", "url", "bilingual")
 
 SOURCE = (
@@ -22,12 +30,7 @@ XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}
 YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by 'appgrad fit -o'.")]
 Components = Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")]
-Solver = Annotated[
-    str,
-    typer.Option(
-        help=f"auto, {', '.join(SOLVERS[:-1])} or {SOLVERS[-1]}; sparse: also {', '.join(SPARSE_SOLVERS)}."
-    ),
-]
+Solver = Annotated[str, typer.Option(help=solver_help())]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 

@@ -13,7 +13,7 @@ from ..solvers.solver import DirectSolver, Options
 from ..solvers.sparse.solver import PursuitSolver
 
 # How many times as long as expected LOBPCG may take: passes over full rows were 24 to 191 where 41 are
-# expected (benchmarks/growth.py). Covariances take one pass, and leave no error but rounding.
+# expected (benchmarks/cost_growth.py). Covariances take one pass, and leave no error but rounding.
 UNSURE = 5
 ASKED = "asked for"
 

@@ -35,7 +35,7 @@ FAR = 0.1
 # Iterations to a thousandth of the captured correlation, for full rows (MNIST, Mediamill: 39) and for sparse
 # ones: with the default ridge it is not expected to end before its limit there.
 EXPECTED = {True: 40, False: 1000}
-# Doubles for each feature and column carried, at the peak (benchmarks/memory.py).
+# Doubles for each feature and column carried, at the peak (benchmarks/peak_memory.py).
 DOUBLES = 24
 
 

@@ -31,7 +31,7 @@ class Rates(NamedTuple):
 
 
 # Read off fits on two cores of a server: MNIST, a million rows of path names, random data of 20,000 x 200 to
-# 5,000 x 4,000 (benchmarks/growth.py). What "auto" takes depends on their ratios alone, and on no clock.
+# 5,000 x 4,000 (benchmarks/cost_growth.py). What "auto" takes depends on their ratios alone, and on no clock.
 NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=2.6e-11, sparse=3.5e-10, thin=3e-11)
 
 

@@ -21,10 +21,10 @@ from .iteration import LOBPCG, State
 # more than single precision saves.
 SHORT = 10
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22; words 44,
-# URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (benchmarks/fast.py, growth.py), and
+# URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (lobpcg_time.py, cost_growth.py), and
 # with a ridge fewer; 99 % of the correlation is captured after 3 to 25.
 EXPECTED = {True: 40, False: 120}
-# Doubles for each feature and column carried, at the peak (benchmarks/memory.py and fast.py: 24 to 27).
+# Doubles for each feature and column carried, at the peak (benchmarks/peak_memory.py: 24 to 27).
 DOUBLES = 27
 
 

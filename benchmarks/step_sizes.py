@@ -1,6 +1,6 @@
 """step_size="auto" against the best of twenty constant steps: correlation captured, same seed.
 
-    APPGRAD_DATA=... python benchmarks/steps.py [--sets mnist mediamill ptb] [--record FILE]
+    APPGRAD_DATA=... python -m benchmarks step_sizes [--sets mnist mediamill ptb] [--record FILE]
 
 Constant steps are c / L, c = 0.1, 0.2, ... 2.0, with L the largest eigenvalue of both covariances, 1 after
 preconditioning. A ratio of 1 is as good as the best of them; the bar is 0.99 throughout.
@@ -24,8 +24,9 @@ from appgrad.data.derived import CountedViews
 from appgrad.fitting.run import run
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.solver import Options
-from data import DATA, views_of
-from measure import save
+
+from .data_sets import DATA, views_of
+from .measure import save
 
 K = 20
 ITERATIONS, PASSES = (20, 100, 300), (1, 5)
@@ -129,7 +130,3 @@ def main():
     if args.record:
         settings = {"constants": constants, "seed": args.seed, "batch_size": args.batch_size}
         save(args.record, {"settings": settings, "rows": rows})
-
-
-if __name__ == "__main__":
-    main()

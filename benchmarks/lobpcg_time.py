@@ -1,6 +1,6 @@
 """LOBPCG on real data, in units of one pass: the time of scipy's own products with as many columns.
 
-    APPGRAD_DATA=folder python benchmarks/fast.py [--only NAME ...] [--record FILE]
+    APPGRAD_DATA=folder python -m benchmarks lobpcg_time [--only NAME ...] [--record FILE]
 
 The unit is X @ A, Y @ B, X.T @ [U V], Y.T @ [U V] in double precision, k + 5 columns, single calls. A fit is
 timed as a user would time it: checks, moments, iterations and the last Rayleigh-Ritz. All totals of
@@ -21,8 +21,9 @@ import numpy as np
 from appgrad import CCA
 from appgrad.covariance.rows import RowCovariance
 from appgrad.solvers.lobpcg import LOBPCG
-from data import DATA
-from measure import in_fresh_process, peak_extra_memory, save, seconds
+
+from .data_sets import DATA
+from .measure import in_fresh_process, peak_extra_memory, save, seconds
 
 K, COLUMNS = 20, 25
 SHARES = (0.99,)
@@ -167,7 +168,3 @@ def main() -> None:
             print(name, ridge, json.dumps(found), flush=True)
             if args.record:
                 save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Dask workers on this machine: against one process, with little memory, and against a model of their cost.
 
-    APPGRAD_DATA=folder python benchmarks/cluster.py [--only paths streamed model] [--record FILE]
+    APPGRAD_DATA=folder python -m benchmarks dask_cluster [--only paths streamed model] [--record FILE]
 
 `paths`: debian_paths on two worker processes of one thread each, and in one process with two threads, in
 turns; LOBPCG, the same number of iterations. Bytes are what workers sent, by the scheduler's own count.
@@ -33,9 +33,10 @@ from appgrad.covariance.units import units
 from appgrad.data.cluster.dask import DaskCluster, cluster_views
 from appgrad.data.cluster.dask.client import FAN_OUT
 from appgrad.data.cluster.views import ClusterViews, _combined, _swept
-from data import folder
-from measure import save, seconds
-from outofcore import make
+
+from .data_sets import folder
+from .larger_than_memory import make
+from .measure import save, seconds
 
 K, ITERATIONS = 20, 15
 # Seconds of an iteration of LOBPCG beyond its products, for each column: 2.1 s of 15 on debian_paths.
@@ -344,7 +345,3 @@ def main() -> None:
             print(name, json.dumps(record[name], indent=1))
             if options.record is not None:
                 save(options.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How time and memory grow, one variable at a time, and where LOBPCG overtakes covariances.
 
-    python benchmarks/growth.py [--record FILE]
+    python -m benchmarks cost_growth [--record FILE]
 
 Sparse rows of random columns, Zipf-like, ten iterations of LOBPCG; exponents are those of a power law fitted
 to the points. Then exact against LOBPCG to its default tolerance for growing p, on dense and on sparse
@@ -19,7 +19,8 @@ import scipy.sparse as sp
 
 from appgrad import CCA, plan
 from appgrad.datasets import planted
-from measure import save, seconds
+
+from .measure import save, seconds
 
 # Rows, columns a view, components, entries a row: one at a time is multiplied. Where it is the entries, what
 # counts is how many of them there are: some of a row fall into one column.
@@ -105,7 +106,3 @@ def main() -> None:
     record["crossing"] = {kind: crossing(kind) for kind in ("dense", "sparse")}
     if args.record:
         save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Exact CCA of the two halves of the MNIST images: ours, its peers, and the bare product Z'Z, in one run.
 
-    APPGRAD_DATA=folder python benchmarks/mnist.py [--full]
+    APPGRAD_DATA=folder python -m benchmarks exact_mnist [--full]
 
 The unit is the BLAS product Z.T @ Z for Z = [X Y] in double precision, which any solution by covariances has
 to do. scikit-learn runs on a subset of the rows unless --full is given (about four minutes).
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from measure import in_fresh_process, peak_extra_memory, save, seconds
+from .measure import in_fresh_process, peak_extra_memory, save, seconds
 
 K = 20
 SUBSET = 3000
@@ -98,7 +98,6 @@ def main() -> None:
     n = len(X) if options.full else SUBSET
     rows["scikit-learn"] = seconds(fits(X[:n], Y[:n])["scikit-learn"])
     record = {
-        "command": "python benchmarks/mnist.py" + (" --full" if options.full else ""),
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": {p: version(p) for p in ("appgrad", "numpy", "scipy", "scikit-learn")},
@@ -125,7 +124,3 @@ def main() -> None:
         print(line)
     if options.record:
         save(options.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """One pass in O(k p) memory: rows come in batches of 200, each once, and nothing is tuned.
 
-    APPGRAD_DATA=folder python benchmarks/onepass.py [--only NAME ...] [--record FILE]
+    APPGRAD_DATA=folder python -m benchmarks one_pass [--only NAME ...] [--record FILE]
 
 `stream` is fit_stream, which does not know when the rows end; `fit` is max_passes=1, which does; `exact` is
 partial_fit with second moments, where they fit into the default budget. Each figure is the total correlation
@@ -20,9 +20,10 @@ import numpy as np
 from sklearn import config_context
 
 from appgrad import CCA
-from data import DATA
-from fast import K, total
-from measure import in_fresh_process, peak_extra_memory, save, seconds
+
+from .data_sets import DATA
+from .lobpcg_time import K, total
+from .measure import in_fresh_process, peak_extra_memory, save, seconds
 
 SIZE = 200
 # Ridge of the fit, ridge of the solution it is compared with.
@@ -103,7 +104,3 @@ def main() -> None:
             print(name, ridge, reference, json.dumps(found), flush=True)
     if args.record:
         save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,14 +3,13 @@
 Published for k = 50, sum of test correlations (Lopez-Paz et al. 2014; Andrew et al. 2013): linear CCA 28.0,
 Nystroem 41.68 with 1000 landmarks and 44.49 with 6000, deep CCA 39.7.
 
-    python benchmarks/kernels.py --record docs/results/benchmarks/kernels.json
+    APPGRAD_DATA=folder python -m benchmarks kernel_cca [--only NUMBER] [--record FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -18,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from appgrad import CCA, KernelCCA, correlations
-from data import folder
-from measure import anonymous_memory, in_fresh_process, peak_extra_memory, save
+
+from .data_sets import folder
+from .measure import anonymous_memory, in_fresh_process, peak_extra_memory, save
 
 RUNS = [
     {"model": "linear"},
@@ -103,13 +103,8 @@ def main() -> None:
         return
     rows = []
     for run in RUNS if args.only is None else [RUNS[args.only]]:
-        row = {**run, **in_fresh_process(sys.argv[0], "--one", json.dumps(run))}
+        row = {**run, **in_fresh_process(__file__, "--one", json.dumps(run))}
         rows.append(row)
         print(json.dumps(row), flush=True)
         if args.record:
-            found = {"command": "python benchmarks/kernels.py", "runs": rows}
-            save(args.record, found)
-
-
-if __name__ == "__main__":
-    main()
+            save(args.record, {"runs": rows})

@@ -1,6 +1,6 @@
 """Peak memory beyond the data of AppGrad and stochastic AppGrad, for growing p and n.
 
-    python benchmarks/memory.py [--record FILE]
+    python -m benchmarks peak_memory [--record FILE]
 
 Dense doubles, k = 20, minibatches of 200. The slope over p is given in doubles a feature: a basis is 25, the
 preconditioner keeps 80, a minibatch, its normaliser and the rows read ahead some hundreds. p x p matrices
@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from appgrad import CCA
-from measure import save
+
+from .measure import save
 
 K = 20
 FEATURES, ROWS = (2000, 4000, 8000, 16000), (2000, 4000, 8000, 16000)
@@ -61,7 +62,3 @@ def main() -> None:
             print(name, record[name], flush=True)
     if args.record:
         save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The fast solver beside the paper's heuristics and beside other packages, on sparse data.
 
-    APPGRAD_DATA=folder python benchmarks/comparison.py [--only NAME ...] [--record FILE]
+    APPGRAD_DATA=folder python -m benchmarks sparse_comparison [--only NAME ...] [--record FILE]
 
 Each is fitted to every other row. Total correlation captured (TCC) is computed from the weights, by QR of the
 scores, on those rows and on the others. Other packages are given the same sparse matrices: what they say is
@@ -18,9 +18,10 @@ import numpy as np
 from appgrad.baselines import dw_cca, nw_cca, pca_cca
 from appgrad.data.arrays import ArrayViews
 from appgrad.solvers.problem import Problem
-from data import DATA
-from fast import K, fitted, total
-from measure import save, seconds
+
+from .data_sets import DATA
+from .lobpcg_time import K, fitted, total
+from .measure import save, seconds
 
 RIDGES = {
     "debian_paths": ("auto", 1e-6, 1e-5),
@@ -101,7 +102,3 @@ def main() -> None:
         print(name, record[name]["peers"], flush=True)
         if args.record:
             save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

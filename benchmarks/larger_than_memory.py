@@ -1,6 +1,6 @@
 """Files larger than memory: a fit in a process that may not have much of its own.
 
-    python benchmarks/outofcore.py [--gigabytes 6] [--columns 50 300] [--folder DIR] [--record FILE]
+    python -m benchmarks larger_than_memory [--gigabytes 6] [--columns 50 300] [--folder DIR] [--record FILE]
 
 Makes pairs of .npy files, and fits them in a process whose RLIMIT_DATA is 1 GB above what it has after its
 imports (a limit on address space would refuse the mapping itself); peak RssAnon is sampled. The unit is the
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from measure import in_fresh_process, peak_extra_memory, save, seconds
+from .measure import in_fresh_process, peak_extra_memory, save, seconds
 
 RANK = 10
 NAMES = ("x", "y")
@@ -137,7 +137,3 @@ def main() -> None:
                 print(columns, solver, where, json.dumps(found), flush=True)
     if args.record:
         save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()

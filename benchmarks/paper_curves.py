@@ -1,6 +1,6 @@
 """The authors' MNIST curves: PCC of both AppGrads at their settings, beside the published points.
 
-    APPGRAD_DATA=... python benchmarks/curves.py [--record FILE]
+    APPGRAD_DATA=... python -m benchmarks paper_curves [--record FILE]
 
 Pixels / 255, not centred, k = 20, ridge 0.005, constant step 0.05, nothing beyond the paper: no
 preconditioner, no oversampling, no averaging. Differences are in points of a percent.
@@ -22,8 +22,9 @@ from appgrad.covariance.moments import moments
 from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
-from data import folder, mnist
-from measure import save
+
+from .data_sets import folder, mnist
+from .measure import save
 
 PAPER = {
     "center": False,
@@ -86,7 +87,3 @@ def main():
             print(f"  {t:5} iterations: published {theirs:5.1f}, here {here:5.1f} ({here - theirs:+.1f})")
     if args.record:
         save(args.record, record)
-
-
-if __name__ == "__main__":
-    main()
