@@ -23,7 +23,7 @@ from appgrad.covariance.units import units
 from appgrad.data.derived import CountedViews
 from appgrad.fitting.run import run
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.solver import Options
+from appgrad.solvers.protocol import Options
 
 from .data_sets import DATA, views_of
 from .measure import save

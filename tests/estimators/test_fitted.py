@@ -20,7 +20,7 @@ from appgrad.fitting.fit import Fit, fit, generator
 from appgrad.fitting.streams.sums import Statistics
 from appgrad.inference.holdout import held_out
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.solver import Options
+from appgrad.solvers.protocol import Options
 
 NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
 ESTIMATORS = {

@@ -8,7 +8,7 @@ from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.run import solving
 from appgrad.solvers.problem import Problem
-from appgrad.solvers.solver import Options
+from appgrad.solvers.protocol import Options
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts
 from naive import cca, cca_by_eigenvalues, covariances, projection
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from .files.mapped import views_of
-from .matrices import as_column, as_matrix, feature_names, is_dask
+from .inputs import as_column, as_matrix, feature_names, is_dask
 from .views import Views
 
 

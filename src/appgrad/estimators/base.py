@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..covariance.moments import second_moments
 from ..data.derived import CountedViews
+from ..data.inputs import as_column, as_matrix, feature_names, is_dask
 from ..data.kernels import Learned, MappedViews
-from ..data.matrices import as_column, as_matrix, feature_names, is_dask
 from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import Views
 from ..fitting.checkpoint import EVERY, CheckpointFile
@@ -27,7 +27,7 @@ from ..fitting.warnings import issue, trivial
 from ..machine.arrays import Array, Matrix
 from ..metrics import correlations, paired_correlations
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from ..version import __version__
 from .attributes import FittedAttributes
 from .fitted import Fitted, Rows, named, projection

@@ -11,9 +11,9 @@ from sklearn.utils import Tags
 
 from ..covariance.units import KernelRidge
 from ..data.derived import CountedViews
+from ..data.inputs import is_dask
 from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
 from ..data.kernels import KERNELS, Gram, Learned, Map, MappedViews, stored
-from ..data.matrices import is_dask
 from ..data.views import Views
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
 from ..fitting.saved_state import same_parts
@@ -24,7 +24,7 @@ from ..machine.arrays import Array
 from ..machine.memory import budget
 from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from .base import BaseCCA, Prepared
 from .fitted import Rows, without_features
 from .streaming import StreamingCCA

@@ -13,7 +13,7 @@ from ..fitting.warnings import chosen
 from ..machine.arrays import Array
 from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from ..solvers.sparse.thresholds import PENALTIES, Sparsity
 from .base import Prepared
 from .cca import CCA

@@ -28,7 +28,7 @@ from ..fitting.warnings import issue, said
 from ..solvers import registry
 from ..solvers.loop import says_stop
 from ..solvers.problem import Limits, Problem, Progress, Solution
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from .base import BaseCCA, Prepared, is_one_dimensional
 from .fitted import Fitted, Rows, named
 

@@ -9,7 +9,7 @@ from ..machine.memory import budget, size
 from ..solvers import registry
 from ..solvers.costs import NOMINAL, Cost, Rates, gram_memory
 from ..solvers.problem import Problem
-from ..solvers.solver import DirectSolver, Options
+from ..solvers.protocol import DirectSolver, Options
 from ..solvers.sparse.solver import PursuitSolver
 
 # How many times as long as expected LOBPCG may take: passes over full rows were 24 to 191 where 41 are

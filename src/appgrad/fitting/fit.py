@@ -15,7 +15,7 @@ from ..data.derived import CountedViews
 from ..machine.arrays import EPS
 from ..machine.threads import blas_limit
 from ..solvers.problem import Problem, Progress, Solution
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from .checkpoint import Checkpoint, CheckpointFile
 from .run import LOSS, solving
 from .scores import in_precision

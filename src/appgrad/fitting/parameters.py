@@ -12,7 +12,7 @@ import numpy as np
 from ..covariance.units import Ridge
 from ..solvers import registry
 from ..solvers.problem import Limits, Problem
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 
 
 def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Problem, Options]:

@@ -13,7 +13,7 @@ from ..machine.arrays import EPS
 from ..solvers import registry
 from ..solvers.loop import iterate
 from ..solvers.problem import Problem, Progress, Saved, Solution
-from ..solvers.solver import IterativeSolver, Options
+from ..solvers.protocol import IterativeSolver, Options
 from .choose import Choice, choice_of, direct_solver
 
 Callback = Callable[[Progress], Any]

@@ -14,7 +14,7 @@ from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..machine.arrays import Array
 from ..solvers import registry
 from ..solvers.problem import Diagnostics, Limits, Problem, Saved
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 from ..solvers.sparse.thresholds import Sparsity
 from .streams.kinds import Stream
 from .streams.steps import Buffered, Steps

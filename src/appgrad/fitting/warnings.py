@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..data.derived import CountedViews
 from ..solvers import registry
 from ..solvers.problem import Limits, Progress, Solution
+from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS
-from ..solvers.solver import Options, Outcome
 
 # Correlations of training rows that look like a finding.
 MEMORISED = 0.9

@@ -16,7 +16,7 @@ from ..fitting.scores import projections, scores_of
 from ..machine.arrays import Array
 from ..metrics import correlations
 from ..solvers.problem import Problem
-from ..solvers.solver import Options
+from ..solvers.protocol import Options
 
 FOLDS = 5
 

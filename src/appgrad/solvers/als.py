@@ -18,8 +18,8 @@ from .canonical import relative
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
+from .protocol import Options, Outcome
 from .shortfall import out_of_budget
-from .solver import Options, Outcome
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24

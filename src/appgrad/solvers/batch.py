@@ -16,9 +16,9 @@ from ..data.views import Views
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
+from .protocol import Options, Outcome, Run
 from .setup import preconditioner_kind, width_of
 from .shortfall import out_of_budget
-from .solver import Options, Outcome, Run
 
 # Default number of iterations.
 ITERATIONS = 1000

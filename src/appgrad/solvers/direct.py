@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ..data.views import Views
 from .costs import require_memory
 from .problem import Problem
-from .solver import Options, Outcome
+from .protocol import Options, Outcome
 
 
 class DirectBase:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from .protocol import Solver
 
 # Kinds of problems: covariances of columns, Gram matrices of kernels, components of few columns.
 LINEAR, KERNEL, SPARSE = "linear", "kernel", "sparse"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.views import Views
 from .costs import OVERSAMPLING, is_full
-from .solver import Options
+from .protocol import Options
 
 
 def preconditioner_kind(asked: str | None, views: Views) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .problem import Limits, Solution
-from .solver import Outcome
+from .protocol import Outcome
 
 # Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
 # the norm of residuals from the one that bounds errors.

@@ -23,7 +23,7 @@ from appgrad.fitting.warnings import shortfall_remarks
 from appgrad.solvers.lobpcg.algebra import mixture
 from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH
 from appgrad.solvers.problem import Limits, Problem, Progress
-from appgrad.solvers.solver import Options
+from appgrad.solvers.protocol import Options
 from helpers import operator
 from lobpcg_helpers import fitted
 

@@ -17,7 +17,7 @@ from appgrad.datasets import planted
 from appgrad.fitting.run import run
 from appgrad.solvers.gradient import CALM, mean_square
 from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.solver import Options
+from appgrad.solvers.protocol import Options
 from appgrad.solvers.stochastic.racing import Stochastic
 from helpers import fitted, in_phase, minibatches
 

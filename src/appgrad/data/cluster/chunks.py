@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from ...machine.arrays import Array, Matrix
 from ...machine.threads import read_ahead
 from ..arrays import COALESCED, SPARSE_BLOCK, ArrayViews, stacked
-from ..matrices import as_matrix
+from ..inputs import as_matrix
 from ..views import BLOCK_BYTES, Block, Part
 
 # A column index of a sparse entry.

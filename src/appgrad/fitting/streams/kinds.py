@@ -11,7 +11,7 @@ from ...machine.memory import budget
 from ...solvers import registry
 from ...solvers.costs import matrices_needed
 from ...solvers.problem import Problem
-from ...solvers.solver import Options
+from ...solvers.protocol import Options
 from .steps import Sketch, Steps
 from .sums import Statistics, Sums
 

@@ -14,7 +14,7 @@ from ...machine.arrays import Array
 from ...solvers import registry
 from ...solvers.exact import exact
 from ...solvers.problem import Diagnostics, Problem, Solution
-from ...solvers.solver import Options
+from ...solvers.protocol import Options
 from ...solvers.stochastic.averaging import forgotten
 from ...solvers.stochastic.minibatches import Buffer, shuffled, sliced
 from ...solvers.stochastic.pairs import leading

@@ -12,7 +12,7 @@ from ...data.arrays import ArrayViews, gathered
 from ...solvers import registry
 from ...solvers.exact import by_covariances, exact
 from ...solvers.problem import Problem, Solution
-from ...solvers.solver import Options
+from ...solvers.protocol import Options
 from ...solvers.stochastic.minibatches import sliced
 from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of

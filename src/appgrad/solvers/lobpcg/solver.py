@@ -12,8 +12,8 @@ from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..problem import Limits
+from ..protocol import Options, Outcome
 from ..shortfall import is_dependent, out_of_budget
-from ..solver import Options, Outcome
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 

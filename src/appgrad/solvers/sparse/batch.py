@@ -17,7 +17,7 @@ from ...machine.arrays import Array
 from ...machine.memory import budget
 from ..canonical import canonical, directions, solution
 from ..problem import Algorithm, Diagnostics, Problem, Products, Solution
-from ..solver import Options, Run
+from ..protocol import Options, Run
 from .columns import Columns
 from .regressions import NothingLeftError, require_left
 from .starts import FEW, first_pairs, start_passes, start_sizes

@@ -13,8 +13,8 @@ from ...data.views import Views
 from ...machine.memory import budget
 from ..costs import Cost, Rates
 from ..problem import Problem
+from ..protocol import Options, Outcome, Run
 from ..shortfall import out_of_budget
-from ..solver import Options, Outcome, Run
 from .batch import sparse_run, unit_steps, warm_start
 from .columns import Taken
 from .pursuit import Pursuit, State

@@ -19,8 +19,8 @@ from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
 from ..problem import Diagnostics, Problem, Solution
+from ..protocol import Options
 from ..setup import preconditioner_kind, step_sizes, width_of
-from ..solver import Options
 from ..sparse.columns import Columns
 from ..sparse.starts import first_pairs, start_sizes
 from .minibatches import Buffer

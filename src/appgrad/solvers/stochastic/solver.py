@@ -18,8 +18,8 @@ from ..canonical import canonical
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
+from ..protocol import Options, Outcome, Run
 from ..shortfall import out_of_budget
-from ..solver import Options, Outcome, Run
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited

@@ -23,7 +23,7 @@ from distributed import (
 )
 
 from ....machine.arrays import Array
-from ...matrices import as_column, as_matrix, feature_names, is_dask
+from ...inputs import as_column, as_matrix, feature_names, is_dask
 from ..chunks import Chunk
 from ..views import ClusterViews
 from ..workers import Here, Source
