@@ -2,14 +2,15 @@
 
     python -m benchmarks walks [--only sparse stream report dask] [--list] [--rooms FILE] [--record FILE]
 
-A crossing is a place in the code: a line of one function of appgrad that calls a function of another module,
-or goes on with a generator of it. It is counted once, however often it runs. The caller is the nearest
-function of appgrad up the stack, so that calls by way of scipy, functools or a `with` count; the first call
-in a thread has no caller and crosses nothing. Lambdas and comprehensions belong to the function around them;
-methods and properties are functions, the making of a NamedTuple is not. Each walk runs twice and the second
-run counts: no imports, and nothing that is computed once and kept. BLAS has two threads, on any machine.
-The room of a module is its first name below appgrad; `--rooms` names a JSON file that gives other rooms to
-modules, named without "appgrad.". `--list` shows the crossings between rooms.
+A crossing is what sends a reader elsewhere: a function that calls into another module (or room). Each pair of
+function and module (or room) counts once, however often it runs and whatever it calls there. Reading a
+property sends nobody anywhere. Nor does being called back: a function that is handed down to a room below is
+read where it stands, so crossings between rooms are those that go down. The caller is the nearest function of
+appgrad up the stack, so that calls by way of scipy, functools or a `with` count; the first call in a thread
+has no caller. Lambdas and comprehensions belong to the function around them. Each walk runs twice and the
+second run counts: no imports, and nothing that is computed once and kept. BLAS has two threads, on any
+machine. The room of a module is its first name below appgrad; `--rooms` names a JSON file that gives other
+rooms to modules, named without "appgrad.". `--list` shows the crossings between rooms.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ from appgrad import CCA
 from .measure import save
 
 ANONYMOUS = re.compile(r"(\.<locals>)?\.<(genexpr|lambda|listcomp|setcomp|dictcomp)>")
+# From the top down.
+ROOMS = (
+    *("__main__", "cli", "experiments", "reporting", "estimators", "inference", "fitting", "solvers"),
+    *("covariance", "datasets", "data", "metrics", "machine"),
+)
 COMMAND = ["appgrad", "fit", "x.npy", "y.npy", "-k", "2", "--report", "out.html", "-o", "m.cca"]
 
 
@@ -95,12 +101,23 @@ def module_of(frame: FrameType) -> str | None:
     return module if package == "appgrad" and frame.f_code.co_name != "<module>" else None
 
 
+def is_property(frame: FrameType) -> bool:
+    """True if a frame runs the property of an object."""
+    owner = type(frame.f_locals.get("self"))
+    return isinstance(getattr(owner, frame.f_code.co_name, None), property)
+
+
+def is_below(room: str, other: str) -> bool:
+    """True if a room is below another."""
+    return ROOMS.index(room) > ROOMS.index(other)
+
+
 class Seen:
-    """What all threads went through: modules, and crossings (module, function, line, module, function)."""
+    """What all threads went through: modules, and crossings (module, function, module)."""
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
-        self.crossings: set[tuple[str, str, int, str, str]] = set()
+        self.crossings: set[tuple[str, str, str]] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Look at one call."""
@@ -110,10 +127,9 @@ class Seen:
         caller = frame.f_back
         while caller is not None and (source := module_of(caller)) is None:
             caller = caller.f_back
-        if caller is not None and source != module:
+        if caller is not None and source != module and not is_property(frame):
             self.modules.add(source)
-            names = [ANONYMOUS.sub("", f.f_code.co_qualname) for f in (caller, frame)]
-            self.crossings.add((source, names[0], caller.f_lineno, module, names[1]))
+            self.crossings.add((source, ANONYMOUS.sub("", caller.f_code.co_qualname), module))
 
 
 def main() -> None:
@@ -136,11 +152,11 @@ def main() -> None:
             WALKS[name]()
             sys.setprofile(None)
         room = {module: others.get(module, module.partition(".")[0]) for module in seen.modules}
-        between = sorted(c for c in seen.crossings if room[c[0]] != room[c[3]])
+        between = sorted({(a, f, room[b]) for a, f, b in seen.crossings if is_below(room[b], room[a])})
         counts = len(room), len(seen.crossings), len({*room.values()}), len(between)
         record[name] = dict(zip(("modules", "crossings", "rooms", "room crossings"), counts, strict=True))
         print(f"{name:7}", ", ".join(f"{count} {what}" for what, count in record[name].items()), flush=True)
-        for a, f, line, b, g in between if args.list else ():
-            print(f"  {room[a]} -> {room[b]}: {a}.{f}:{line} -> {b}.{g}")
+        for module, function, below in between if args.list else ():
+            print(f"  {room[module]} -> {below}: {module}.{function}")
     if args.record:
         save(args.record, record)
