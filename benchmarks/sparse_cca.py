@@ -21,7 +21,7 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import Planted, sparse_planted
 from appgrad.solvers.problem import Problem
 from appgrad.solvers.sparse.batch import sparse_covariance
-from appgrad.solvers.sparse.columns import Columns
+from appgrad.solvers.sparse.columns_in_play import Columns
 from appgrad.solvers.sparse.pursuit import Pursuit
 from appgrad.solvers.sparse.starts import first_pairs
 

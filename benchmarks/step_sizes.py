@@ -21,7 +21,7 @@ from appgrad.covariance.preconditioners import Preconditioner, largest
 from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.derived import CountedViews
-from appgrad.fitting.run import run
+from appgrad.fitting.solving import run
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.protocol import Options
 

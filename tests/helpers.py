@@ -18,7 +18,7 @@ from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.files.mapped import StoredViews
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from appgrad.solvers.exact import by_rows, exact
 from appgrad.solvers.qr import qr
 from appgrad.solvers.stochastic.minibatches import Buffer, Minibatches

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from appgrad.data.sources import as_views
 from appgrad.reporting.features import names_of
 from appgrad.reporting.html import page
-from appgrad.reporting.scores import RowsShown, scores_of, with_rows
+from appgrad.reporting.rows_shown import RowsShown, scores_of, with_rows
 from appgrad.reporting.summary import summary_of, with_components
 
 HOSTILE = [

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 import naive
 from appgrad import CCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, open_views
 from appgrad.datasets import sparse_planted
-from appgrad.solvers.sparse.columns import Columns
+from appgrad.solvers.sparse.columns_in_play import Columns
 from appgrad.solvers.sparse.starts import first_pairs
 from helpers import failed_checks, operator, quiet
 from sparse_problems import both_f1, small, standardised, support

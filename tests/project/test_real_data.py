@@ -14,7 +14,7 @@ from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from appgrad.datasets import loaders
 from appgrad.experiments.records import read
 from naive import cca, dense

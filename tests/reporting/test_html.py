@@ -9,7 +9,7 @@ from appgrad import CCA
 from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
 from appgrad.reporting.html import page, write_report
-from appgrad.reporting.scores import ROWS, scores_of
+from appgrad.reporting.rows_shown import ROWS, scores_of
 from report_pages import HOSTILE, Page, report_of, summarised
 
 

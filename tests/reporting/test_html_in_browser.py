@@ -12,7 +12,7 @@ from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
 from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.html import write_report
-from appgrad.reporting.scores import scores_of
+from appgrad.reporting.rows_shown import scores_of
 from report_pages import HOSTILE, report_of, summarised
 
 

@@ -10,7 +10,7 @@ from appgrad.data.sources import as_views
 from appgrad.estimators.provenance import Origin
 from appgrad.inference.holdout import HeldOut
 from appgrad.reporting.groups import COLOURS
-from appgrad.reporting.scores import ROWS, plain_scores, rows_shown, sampled, scores_of
+from appgrad.reporting.rows_shown import ROWS, plain_scores, rows_shown, sampled, scores_of
 from appgrad.reporting.summary import overfitted, summary_of
 from report_pages import Page, page_style, report_of
 

@@ -6,7 +6,7 @@ from sklearn.datasets import load_linnerud
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
-from appgrad.fitting.run import solving
+from appgrad.fitting.solving import solving
 from appgrad.solvers.problem import Problem
 from appgrad.solvers.protocol import Options
 from helpers import BACKENDS, SOLVERS, small_blocks, sparse_counts

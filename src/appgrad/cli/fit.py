@@ -21,12 +21,12 @@ from ..estimators.sparse import SparseCCA
 from ..inference.holdout import HeldOut, held_out
 from ..reporting.features import names_of
 from ..reporting.html import write_report
-from ..reporting.scores import rows_of_fit, with_rows
+from ..reporting.rows_shown import rows_of_fit, with_rows
 from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
 from ..solvers.registry import is_iterative
 from .arguments import in_options, numbers, typed
 from .failures import FAILURES, reason
-from .outputs import require_checkpoint, require_different, require_output
+from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
 from .terminal import err, print_json, print_remarks, print_summary, say
 

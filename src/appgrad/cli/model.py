@@ -7,17 +7,17 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from ..data.files.table import read_table
+from ..data.files.readers import read_table
 from ..data.sources import open_views
 from ..estimators.model_file import load
 from ..fitting.archive import WRITERS, write_scores
 from ..metrics import correlations
 from ..reporting.features import names_of
 from ..reporting.html import write_report
-from ..reporting.scores import rows_shown, with_rows
+from ..reporting.rows_shown import rows_shown, with_rows
 from ..reporting.summary import summary_of, to_json, with_components
 from .arguments import typed
-from .outputs import require_output
+from .output_checks import require_output
 from .terminal import out, print_components, print_json, print_remarks, print_summary, say
 
 

@@ -77,6 +77,6 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
         from .cluster.files import opened_by
 
         return opened_by(dask_back_end().DaskCluster(client), str(x), str(y))
-    from .files.table import open_views as opened
+    from .files.readers import open_views as opened
 
     return opened(x, y)

@@ -22,7 +22,7 @@ from ..fitting.checkpoint import EVERY, CheckpointFile
 from ..fitting.fit import fit, generator
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
-from ..fitting.scores import Projection, scores_of
+from ..fitting.projection import Projection, scores_of
 from ..fitting.warnings import issue, trivial
 from ..machine.arrays import Array, Matrix
 from ..metrics import correlations, paired_correlations

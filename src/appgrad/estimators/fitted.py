@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.kernels import Learned
 from ..fitting.fit import Fit
-from ..fitting.scores import Projection
+from ..fitting.projection import Projection
 from ..machine.arrays import Array
 from ..solvers.problem import Solution
 from .provenance import Origin

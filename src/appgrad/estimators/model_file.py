@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ..data.display import shown
 from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Nystroem
-from ..data.names import shown
 from ..fitting import archive, old_files
 from ..fitting.fit import Fit
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..data.names import shown
+from ..data.display import shown
 from ..inference.holdout import HeldOut
 
 # Letters of a text from a file that are shown.

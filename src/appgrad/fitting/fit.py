@@ -17,8 +17,8 @@ from ..machine.threads import blas_limit
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from .checkpoint import Checkpoint, CheckpointFile
-from .run import LOSS, solving
-from .scores import in_precision
+from .projection import in_precision
+from .solving import LOSS, solving
 from .streams.steps import Sketch
 from .streams.sums import Statistics
 from .warnings import Remark, overfit_remarks, said, shortfall_remarks, trivial

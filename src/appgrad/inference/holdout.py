@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..fitting.fit import fit, generator
-from ..fitting.scores import projections, scores_of
+from ..fitting.projection import projections, scores_of
 from ..machine.arrays import Array
 from ..metrics import correlations
 from ..solvers.problem import Problem

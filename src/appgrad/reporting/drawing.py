@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.names import shown
+from ..data.display import shown
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
 from .features import names_of

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 import sklearn
 
-from ..data.names import shown
+from ..data.display import shown
 from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
 from ..version import __version__

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.names import shown
+from ..data.display import shown
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
 from ..metrics import correlations

@@ -16,10 +16,10 @@ from ..data.views import Views
 from ..machine.arrays import Array
 from .batch import BatchSolver, Ready
 from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
+from .defaults import step_sizes
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
 from .problem import Diagnostics, Limits, Problem, Products
 from .protocol import Options, Outcome, Run
-from .setup import step_sizes
 from .shortfall import out_of_budget
 from .sparse.batch import refused_by_steps, sparse_run, sparse_start, unit_steps
 from .sparse.thresholds import Thresholds, thresholds_of

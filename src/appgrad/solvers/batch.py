@@ -15,9 +15,9 @@ from ..data.derived import CountedViews
 from ..data.views import Views
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
+from .defaults import preconditioner_kind, width_of
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
-from .setup import preconditioner_kind, width_of
 from .shortfall import out_of_budget
 
 # Default number of iterations.

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from appgrad import CCA, open_views
+from appgrad.data.cluster import protocol as cluster_base
 from appgrad.data.cluster import views as cluster_module
-from appgrad.data.cluster import workers as cluster_base
 from appgrad.data.derived import CountedViews
 from appgrad.data.sources import as_views
 from appgrad.data.views import Sweep
@@ -51,7 +51,7 @@ class TestFiles(TestKept):
 
 
 def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.protocol.LOOKED_AT", 1)
 
     def read(i):
         with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
@@ -70,7 +70,7 @@ def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_pa
 def test_what_all_chunks_need_is_computed_once(request, streamed, problem, tmp_path, monkeypatch, on_cluster):
     if on_cluster:
         request.getfixturevalue("client")
-    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.protocol.LOOKED_AT", 1)
 
     def read(i):
         with open(tmp_path / f"{i}-{os.urandom(4).hex()}", "w"):
@@ -167,7 +167,7 @@ def test_rows_count_once_when_a_pass_is_begun_anew(problem):
 
 @pytest.mark.parametrize("shelf", [128, 24])
 def test_minibatches_read_each_chunk_once_a_pass(client, streamed, tmp_path, monkeypatch, shelf):
-    monkeypatch.setattr("appgrad.data.cluster.workers.LOOKED_AT", 1)
+    monkeypatch.setattr("appgrad.data.cluster.protocol.LOOKED_AT", 1)
     monkeypatch.setattr(cluster_module, "SHELF", shelf)
     monkeypatch.setattr("appgrad.covariance.preconditioners.WARM_UP_ROWS", 500)
     p = planted(4000, 5, 4, [0.9], random_state=0)

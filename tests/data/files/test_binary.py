@@ -5,7 +5,7 @@ import pytest
 
 from appgrad import open_views
 from appgrad.data.files.binary import StoredRows
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from helpers import refuse
 from naive import dense
 

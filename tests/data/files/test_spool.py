@@ -6,7 +6,7 @@ from sklearn import config_context
 
 from appgrad import CCA, open_views
 from appgrad.data.files.mapped import StoredViews
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from helpers import KINDS, refuse, write
 from naive import dense
 

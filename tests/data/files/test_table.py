@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import CCA, open_views
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from appgrad.datasets import planted
 from helpers import KINDS, refuse, write
 from naive import dense

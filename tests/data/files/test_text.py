@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from appgrad import open_views
-from appgrad.data.files.table import read_table
+from appgrad.data.files.readers import read_table
 from helpers import refuse
 from naive import dense
 

@@ -18,7 +18,7 @@ from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
-from appgrad.fitting.run import run
+from appgrad.fitting.solving import run
 from appgrad.fitting.warnings import shortfall_remarks
 from appgrad.solvers.lobpcg.algebra import mixture
 from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from appgrad import SparseCCA
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import ColumnViews
-from appgrad.solvers.sparse import columns
+from appgrad.solvers.sparse import columns_in_play as columns
 from appgrad.solvers.sparse.batch import largest_alpha
-from appgrad.solvers.sparse.columns import Columns, _largest_products
+from appgrad.solvers.sparse.columns_in_play import Columns, _largest_products
 from appgrad.solvers.sparse.starts import first_pairs
 from helpers import operator
 from sparse_problems import small, standardised, support
@@ -22,7 +22,8 @@ def test_more_columns_in_play_than_allowed_take_steps_on_all(monkeypatch):
     model = SparseCCA(1, alpha=0.15, penalty="l1", tol=1e-6)
     reference = clone(model).fit(p.X, p.y)
     monkeypatch.setattr(
-        "appgrad.solvers.sparse.columns.Columns.restricted", lambda *_: pytest.fail("matrices are gathered")
+        "appgrad.solvers.sparse.columns_in_play.Columns.restricted",
+        lambda *_: pytest.fail("matrices are gathered"),
     )
     monkeypatch.setattr("appgrad.solvers.sparse.starts._best", lambda field, A, B, size: (A[:, :1], B[:, :1]))
     for room in ("batch", "solver"):

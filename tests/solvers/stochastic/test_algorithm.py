@@ -14,7 +14,7 @@ from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
-from appgrad.fitting.run import run
+from appgrad.fitting.solving import run
 from appgrad.solvers.gradient import CALM, mean_square
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.protocol import Options

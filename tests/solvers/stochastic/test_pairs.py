@@ -9,7 +9,7 @@ from appgrad.covariance.rows import RowCovariance
 from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.solvers.problem import Diagnostics
-from appgrad.solvers.stochastic.pairs import judged_correlations, leading, noise_share
+from appgrad.solvers.stochastic.best_pairs import judged_correlations, leading, noise_share
 
 RHO = np.linspace(0.8, 0.02, 30)
 

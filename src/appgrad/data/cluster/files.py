@@ -13,11 +13,20 @@ import scipy.sparse as sp
 from ...machine.arrays import Array, Matrix
 from ..files.binary import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
 from ..files.mapped import stamp
-from ..files.table import HDF5, SVM, chooser, explained, files_of, read_table, require_key, selected
+from ..files.readers import (
+    HDF5,
+    SVM,
+    chooser,
+    explained,
+    files_of,
+    read_table,
+    require_key,
+    selected,
+)
 from ..views import BLOCK_BYTES
 from .chunks import Chunk
+from .protocol import Cluster, Source
 from .views import ClusterViews
-from .workers import Cluster, Source
 
 # Bytes of a piece, as floats.
 PIECE_BYTES = 2 * BLOCK_BYTES

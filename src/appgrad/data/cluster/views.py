@@ -19,7 +19,15 @@ from ...machine.threads import blas_threads, one_blas_thread
 from ..arrays import ArrayViews, gathered
 from ..views import BLOCK_BYTES, BaseViews, Block, Sweep
 from .chunks import Group, Rows, ViewChunks
-from .workers import KEPT_SHARE, Cluster, LostError, Source, advice, looked_at, require_memory
+from .protocol import (
+    KEPT_SHARE,
+    Cluster,
+    LostError,
+    Source,
+    advice,
+    looked_at,
+    require_memory,
+)
 
 logger = logging.getLogger("appgrad")
 

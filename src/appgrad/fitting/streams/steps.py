@@ -16,8 +16,8 @@ from ...solvers.exact import exact
 from ...solvers.problem import Diagnostics, Problem, Solution
 from ...solvers.protocol import Options
 from ...solvers.stochastic.averaging import forgotten
+from ...solvers.stochastic.best_pairs import leading
 from ...solvers.stochastic.minibatches import Buffer, shuffled, sliced
-from ...solvers.stochastic.pairs import leading
 from ...solvers.stochastic.racing import AT_HALF, GAIN, State, Stochastic
 from ...solvers.stochastic.sampling import (
     buffer_for,

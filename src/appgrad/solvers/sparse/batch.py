@@ -18,7 +18,7 @@ from ...machine.memory import budget
 from ..canonical import canonical, directions, solution
 from ..problem import Algorithm, Diagnostics, Problem, Products, Solution
 from ..protocol import Options, Run
-from .columns import Columns
+from .columns_in_play import Columns
 from .regressions import NothingLeftError, require_left
 from .starts import FEW, first_pairs, start_passes, start_sizes
 from .thresholds import Sparsity, limited, row_sizes

@@ -14,7 +14,7 @@ from ...machine.arrays import Array
 from ..costs import small_flops
 from ..gradient import gradients
 from ..problem import Diagnostics, Products
-from .columns import Columns, Taken
+from .columns_in_play import Columns, Taken
 from .regressions import NothingLeftError, VanishedError, alternated, change
 from .starts import WIDEST, counts_down, first_pairs, start_sizes
 from .thresholds import Sparsity, Threshold, row_sizes, threshold_of

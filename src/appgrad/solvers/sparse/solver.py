@@ -16,7 +16,7 @@ from ..problem import Problem
 from ..protocol import Options, Outcome, Run
 from ..shortfall import out_of_budget
 from .batch import sparse_run, unit_steps, warm_start
-from .columns import Taken
+from .columns_in_play import Taken
 from .pursuit import Pursuit, State
 
 

@@ -8,7 +8,7 @@ from ...covariance.operators import Covariance, Matrices
 from ...machine.arrays import Array
 from ...machine.memory import budget
 from ...machine.threads import blas_limit
-from .columns import Columns
+from .columns_in_play import Columns
 from .regressions import NothingLeftError, VanishedError, alternated
 from .thresholds import Sparsity, Threshold, largest_rows
 

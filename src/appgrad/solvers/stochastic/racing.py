@@ -17,8 +17,8 @@ from ..problem import Diagnostics
 from ..sparse.thresholds import Sparsity
 from .algorithm import first_moves, renewed, start, start_rows
 from .averaging import averaged, forgotten, remembered
+from .best_pairs import judged_correlations
 from .minibatches import Minibatch
-from .pairs import judged_correlations
 from .trial import Trial, begun, stepped
 
 # Steps tried side by side, as multiples of the current one (docs/decisions/0004).

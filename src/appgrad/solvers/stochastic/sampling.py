@@ -18,13 +18,13 @@ from ...covariance.units import Ridge
 from ...data.views import Views
 from ...machine.arrays import Array
 from ..canonical import canonical
+from ..defaults import preconditioner_kind, step_sizes, width_of
 from ..problem import Diagnostics, Problem, Solution
 from ..protocol import Options
-from ..setup import preconditioner_kind, step_sizes, width_of
-from ..sparse.columns import Columns
+from ..sparse.columns_in_play import Columns
 from ..sparse.starts import first_pairs, start_sizes
+from .best_pairs import judged_correlations, leading
 from .minibatches import Buffer
-from .pairs import judged_correlations, leading
 from .racing import Stochastic
 
 # Variances below this have no inverse.

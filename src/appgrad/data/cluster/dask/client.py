@@ -27,7 +27,7 @@ from distributed.comm import CommClosedError
 
 from ....machine.memory import physical_memory
 from ....machine.threads import blas_threads
-from ..workers import UNKNOWN_MEMORY, LostError, Worker
+from ..protocol import UNKNOWN_MEMORY, LostError, Worker
 
 # Seconds to wait for the first worker, for one to answer, and before looking who is still there.
 PATIENCE, GREETING, LOOK = 30, 3, 5

@@ -25,8 +25,8 @@ from distributed import (
 from ....machine.arrays import Array
 from ...inputs import as_column, as_matrix, feature_names, is_dask
 from ..chunks import Chunk
+from ..protocol import Here, Source
 from ..views import ClusterViews
-from ..workers import Here, Source
 from .client import DaskCluster, active_client
 
 REPARTITION = "use partitions of at most {0} rows, as {1}.repartition(npartitions=...) gives"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.names import shown
+from ..data.display import shown
 from ..data.views import Views
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
