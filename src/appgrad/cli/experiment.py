@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from ..experiments import EXPERIMENTS, run
+from .failures import interrupted
 from .terminal import err, say
 
 
@@ -23,8 +24,7 @@ def run_experiment(name: str, data: Path | None, folder: Path, figures: Path | N
         for part in run(name, data, folder, quick):
             say(f"after {time.perf_counter() - start:5.0f} s: {part}")
     except KeyboardInterrupt:
-        say(f"error: interrupted; the records so far are in {path}.part", err)
-        raise typer.Exit(1) from None
+        interrupted(f"; the records so far are in {path}.part")
     say(f"after {time.perf_counter() - start:5.0f} s: done")
     say(f"records   saved to {path}")
     try:

@@ -1,6 +1,15 @@
-"""Failures that end a command with one clear line."""
+"""Failures and interruptions: each ends a command with one clear line and an exit code."""
 
 from __future__ import annotations
+
+from typing import NoReturn
+
+import typer
+
+from .terminal import err, say
+
+# Exit codes: something went wrong, or Ctrl-C.
+FAILED, INTERRUPTED = 1, 1
 
 FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError)
 
@@ -8,3 +17,15 @@ FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeErr
 def reason(error: BaseException) -> str:
     """What went wrong, in words."""
     return str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
+
+
+def interrupted(what: str = "") -> NoReturn:
+    """Say that a command was interrupted, and what there is of its work; then end it."""
+    say("error: interrupted" + what, err)
+    raise typer.Exit(INTERRUPTED) from None
+
+
+def failed(what: str) -> NoReturn:
+    """Say what went wrong, and end the command."""
+    say(f"error: {what}", err)
+    raise typer.Exit(FAILED) from None

@@ -25,10 +25,10 @@ from ..reporting.rows_shown import rows_of_fit, with_rows
 from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
 from ..solvers.registry import is_iterative
 from .arguments import in_options, numbers, typed
-from .failures import FAILURES, reason
+from .failures import FAILURES, failed, interrupted, reason
 from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
-from .terminal import err, print_json, print_remarks, print_summary, say
+from .terminal import print_json, print_remarks, print_summary, say
 
 # The remark of a model that was saved early.
 INTERRUPTED = "the fit was interrupted: its command would give another model"
@@ -133,8 +133,7 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
             model.set_params(callback=watch.step).fit(watch.views("fit", views))
         except KeyboardInterrupt:
             origin = origin._replace(remarks=(INTERRUPTED, *_texts(caught)))
-            say("error: interrupted; " + _rescued(model, origin, asked), err)
-            raise typer.Exit(1) from None
+            interrupted("; " + _rescued(model, origin, asked))
     model.callback = None
     remarks = _texts(caught)
     if asked.checkpoint is not None and not is_iterative(model.solver_):
@@ -190,8 +189,7 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
             return HeldOut(unknown, f"not possible: without the held-out rows, {reason(error)}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
-            say(f"error: interrupted in the held-out check; {where}", err)
-            raise typer.Exit(1) from None
+            interrupted(f" in the held-out check; {where}")
 
 
 def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
@@ -240,7 +238,6 @@ def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
         print_remarks(summary)
         say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
     if lost is not None:
-        say(f"error: {lost}", err)
-        raise typer.Exit(1)
+        failed(lost)
     if report is not None and not asked.as_json:
         say(f"report    written to {report}")

@@ -15,7 +15,7 @@ import typer
 
 from ..version import __version__
 from .arguments import EXPERIMENTS, Components, Json, Model, Names, Solver, XSource, YSource
-from .failures import FAILURES, reason
+from .failures import FAILED, FAILURES, INTERRUPTED, reason
 from .terminal import err, say
 
 app = typer.Typer(
@@ -36,15 +36,15 @@ def main() -> None:
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(FAILED)
     except FAILURES as error:
         say("error: " + " ".join(reason(error).split()), err)
-        sys.exit(1)
+        sys.exit(FAILED)
     except SystemExit as error:
         # typer's code for Ctrl-C.
         if error.code == 130:
             say("error: interrupted", err)
-            sys.exit(1)
+            sys.exit(INTERRUPTED)
         raise
 
 

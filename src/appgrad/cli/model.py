@@ -10,7 +10,6 @@ from rich.table import Table
 from ..data.files.readers import read_table
 from ..data.sources import open_views
 from ..estimators.model_file import load
-from ..fitting.archive import WRITERS, write_scores
 from ..metrics import correlations
 from ..reporting.features import names_of
 from ..reporting.html import write_report
@@ -18,6 +17,7 @@ from ..reporting.rows_shown import rows_shown, with_rows
 from ..reporting.summary import summary_of, to_json, with_components
 from .arguments import typed
 from .output_checks import require_output
+from .score_files import WRITERS, write_scores
 from .terminal import out, print_components, print_json, print_remarks, print_summary, say
 
 

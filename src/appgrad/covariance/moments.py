@@ -9,7 +9,9 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.views import BLOCK_BYTES, Block, Titles, Views, require_finite
+from ..data.blocks import BLOCK_BYTES
+from ..data.finite import require_finite
+from ..data.views import Block, Titles, Views
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
 from .linalg import Triangle

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Views
+from ..data.blocks import BLOCK_BYTES, ENTRY_BYTES
+from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.threads import over_rows
 from .linalg import whitening

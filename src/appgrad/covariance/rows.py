@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..data.arrays import gathered
+from ..data.blocks import ENTRY_BYTES
 from ..data.derived import ColumnViews
-from ..data.views import ENTRY_BYTES, Block, Views
+from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
 from .matrices import MatrixCovariance

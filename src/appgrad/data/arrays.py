@@ -8,17 +8,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import blas_threads
-from .views import BLOCK_BYTES, BaseViews, Block, Part, Views
-
-# Entries of a sparse block for every column: below, adding up partial sums costs as much as the products
-# (a million rows of ten entries: 0.19 s with 2 blocks, 0.20 with 4, 0.21 with 8).
-COALESCED = 4
-# Entries of a sparse block at least: fewer are multiplied in less time than it takes to start a thread.
-SPARSE_BLOCK = 10**5
+from .blocks import block_count, least_entries
+from .views import BaseViews, Block, Part, Views
 
 
 class ArrayViews(BaseViews):
@@ -68,14 +62,12 @@ class ArrayViews(BaseViews):
                 row_bytes += (entries + 1) * self.dtype.itemsize
             else:
                 row_bytes += m.shape[1] * self.dtype.itemsize
-        budget = min(BLOCK_BYTES, int(get_config()["working_memory"] * 2**20))
         n = max(self.n_samples, 1)
-        count = -(-n // max(1, int(budget / max(row_bytes, 1.0))))
+        count = block_count(n, row_bytes)
         if self.sparse:
             # A block's partial sums are dense, O(k p): it has more entries than that. Threads come in twos
             # and fours, and none should wait for another's last block.
-            least = max(COALESCED * sum(self.widths), SPARSE_BLOCK)
-            count = max(1, min(int(n * row_entries / least), 4 * -(-count // 4)))
+            count = max(1, min(int(n * row_entries / least_entries(sum(self.widths))), 4 * -(-count // 4)))
         return -(-n // count)
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:

@@ -13,8 +13,9 @@ from scipy.linalg import LinAlgError, cholesky
 from ..machine.arrays import EPS, Array, Matrix
 from ..machine.memory import budget
 from .arrays import gathered
+from .finite import require_finite
 from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
-from .views import Block, Views, require_finite
+from .views import Block, Views
 
 # Rows that the median distance and the variances in feature space are taken from.
 SAMPLE = 1000

@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
 from .arrays import ArrayViews
+from .blocks import BLOCK_BYTES
 from .derived import DerivedViews
-from .views import BLOCK_BYTES, Block, Part, Titles, Views, require_finite
+from .finite import require_finite
+from .views import Block, Part, Titles, Views
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
 

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.finite import describe, require_finite
 from ..data.inputs import as_matrix
-from ..data.views import describe, require_finite
 from ..machine.arrays import Array
 from ..solvers.problem import Progress
 from .attributes import ColumnAttributes

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.blocks import BLOCK_BYTES, ENTRY_BYTES
+from ..data.finite import describe, require_finite
 from ..data.kernels import Map
-from ..data.views import BLOCK_BYTES, ENTRY_BYTES, Block, Views, describe, require_finite
+from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
 from ..solvers.problem import Solution
 

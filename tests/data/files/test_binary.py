@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from appgrad import open_views
-from appgrad.data.files.binary import StoredRows
+from appgrad.data.files.hdf5_zarr import StoredRows
 from appgrad.data.files.readers import read_table
 from helpers import refuse
 from naive import dense

@@ -11,7 +11,7 @@ from sklearn import config_context
 
 from appgrad import CCA, open_views
 from appgrad.data.arrays import ArrayViews
-from appgrad.data.files.binary import StoredRows
+from appgrad.data.files.hdf5_zarr import StoredRows
 from appgrad.data.files.mapped import StoredViews
 from appgrad.data.sources import as_views
 from helpers import memmap, small_blocks, write

@@ -13,9 +13,10 @@ import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
 from ...machine.threads import read_ahead
-from ..arrays import COALESCED, SPARSE_BLOCK, ArrayViews, stacked
+from ..arrays import ArrayViews, stacked
+from ..blocks import BLOCK_BYTES, least_entries
 from ..inputs import as_matrix
-from ..views import BLOCK_BYTES, Block, Part
+from ..views import Block, Part
 
 # A column index of a sparse entry.
 INDEX_BYTES = 4
@@ -216,7 +217,7 @@ def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
         waiting.append(block)
         size += sum(_bytes(m) for m in block.views)
         entries += sum(int(m.nnz) for m in block.views if sp.issparse(m))
-        least = max(COALESCED * sum(m.shape[1] for m in block.views), SPARSE_BLOCK)
+        least = least_entries(sum(m.shape[1] for m in block.views))
         sparse = all(map(sp.issparse, block.views))
         # Dense ones are large enough sooner: what is added up is no larger than a few of their rows.
         if entries >= least and size >= BLOCK_BYTES if sparse else size >= BLOCK_BYTES // 4:

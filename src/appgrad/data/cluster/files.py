@@ -11,8 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
-from ..files.binary import parquet_names, parquet_type, pyarrow_parquet, read_h5, read_zarr
+from ..blocks import BLOCK_BYTES
+from ..files.hdf5_zarr import read_h5, read_zarr
 from ..files.mapped import stamp
+from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
 from ..files.readers import (
     HDF5,
     SVM,
@@ -23,7 +25,6 @@ from ..files.readers import (
     require_key,
     selected,
 )
-from ..views import BLOCK_BYTES
 from .chunks import Chunk
 from .protocol import Cluster, Source
 from .views import ClusterViews

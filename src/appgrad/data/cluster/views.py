@@ -17,7 +17,8 @@ from sklearn import config_context, get_config
 from ...machine.arrays import Array
 from ...machine.threads import blas_threads, one_blas_thread
 from ..arrays import ArrayViews, gathered
-from ..views import BLOCK_BYTES, BaseViews, Block, Sweep
+from ..blocks import BLOCK_BYTES
+from ..views import BaseViews, Block, Sweep
 from .chunks import Group, Rows, ViewChunks
 from .protocol import (
     KEPT_SHARE,

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from ...machine.arrays import Array, Matrix
 from ...machine.threads import read_ahead
 from ..arrays import ArrayViews
-from ..views import ENTRY_BYTES, Block, Part
+from ..blocks import ENTRY_BYTES
+from ..views import Block, Part
 
 # Sizes and times of files, by their paths.
 Stamps = dict[str, tuple[int, int]]

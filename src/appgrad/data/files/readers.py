@@ -21,8 +21,9 @@ import scipy.sparse as sp
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
 from ..views import canonical_csr
-from .binary import StoredRows, read_h5, read_parquet, read_zarr, some_columns
+from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .mapped import Stamps, stamp, views_of
+from .parquet import read_parquet
 from .spool import require_plausible
 from .text import Choose, read_svm, read_text
 

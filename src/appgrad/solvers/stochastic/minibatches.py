@@ -12,7 +12,8 @@ from ...covariance.moments import Moments, moments
 from ...covariance.rows import RowCovariance
 from ...covariance.units import KernelRidge, Ridge, Units, ViewUnits, auto_ridge, working_dtype
 from ...data.arrays import ArrayViews, gathered
-from ...data.views import Views, require_finite
+from ...data.finite import require_finite
+from ...data.views import Views
 from ...machine.arrays import Array
 
 

@@ -1,20 +1,14 @@
-"""Tables on disk: parquet, HDF5 and zarr."""
+"""Matrices in HDF5 and zarr files, whose rows are read when they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...machine.arrays import Array, Matrix
-from .spool import Spool
-from .text import Choose
-
-# Cells of a parquet file that are decoded at a time; rows between two that are asked for that are read along,
-# and bytes that are read at a time then.
-BATCH_CELLS, GAP, SPAN_BYTES = 2**20, 256, 2**23
+from ...machine.arrays import Array
+from .parquet import GAP, SPAN_BYTES
 
 
 class StoredRows:
@@ -48,76 +42,6 @@ class StoredRows:
             out[order[start:end]] = self.read(int(run[0]), int(run[-1]) + 1)[run - run[0]]
             start = end
         return out
-
-
-def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
-    """The numeric columns of one parquet file, or of several with the same columns, decoded once."""
-    pa, pq = pyarrow_parquet()
-    spool, first, kinds = Spool(), None, []
-    for path in paths:
-        with _named(path, paths), pq.ParquetFile(path) as file:
-            names = parquet_names(pa, file.schema_arrow, choose)
-            kinds.append(parquet_type(file.schema_arrow, names))
-            if first is None:
-                first = names
-            elif list(names) != list(first):
-                raise ValueError(f"it has other columns than {paths[0]}")
-    assert first is not None
-    dtype = np.result_type(*kinds)
-    for path in paths:
-        with _named(path, paths), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(max(1, BATCH_CELLS // len(first)), columns=list(first)):
-                # By name: pyarrow delivers columns in the order of the file.
-                parts = [batch.column(batch.schema.get_field_index(name)) for name in first]
-                columns = [part.to_numpy(zero_copy_only=False) for part in parts]
-                spool.append(np.column_stack(columns).astype(dtype, copy=False))
-    return (spool.array() if spool.size else np.empty((0, len(first)))), first
-
-
-@contextmanager
-def _named(path: str, paths: list[str]) -> Iterator[None]:
-    """Errors about one of several files name it."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        if len(paths) == 1:
-            raise
-        raise ValueError(f"{path}: {error}") from error
-
-
-def pyarrow_parquet() -> tuple[Any, Any]:
-    """What reads parquet files."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("reading .parquet needs pyarrow: pip install 'appgrad[files]'") from error
-    return pa, pq
-
-
-def parquet_names(pa: Any, schema: Any, choose: Choose) -> Array:
-    """The columns asked for, all of them numeric."""
-    # pandas stores the row labels of a frame as columns of their own.
-    labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
-    names = np.array([name for name in schema.names if name not in labels], dtype=object)
-    if len(set(names)) < len(names):
-        raise ValueError("it has two columns of the same name")
-    index = choose(len(names), names)
-    names = names if index is None else names[index]
-    text = [name for name in names if not _is_numeric(pa, schema.field(name).type)]
-    if text:
-        raise ValueError(f"column {text[0]!r} is not numeric: leave it out with '::columns=...'")
-    return names
-
-
-def _is_numeric(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
-
-
-def parquet_type(schema: Any, names: Array) -> np.dtype[Any]:
-    """Single precision if all columns have it, double precision otherwise."""
-    single = all(str(schema.field(name).type) in ("float", "halffloat") for name in names)
-    return np.dtype(np.float32 if single and len(names) else np.float64)
 
 
 def read_h5(path: str, key: str | None) -> StoredRows:
