@@ -35,7 +35,7 @@ def test_an_estimator_is_imported_alone(scikit_learn):
     # Estimators, kernels, files and clusters that CCA of arrays does without, and slow parts of scikit-learn.
     for name in ("sklearn.metrics", "sklearn.model_selection", "sklearn.datasets", "scipy.io"):
         assert name not in found - scikit_learn
-    for name in ("estimators.kernel", "estimators.sparse", "data.files.table", "data.cluster", "reporting"):
+    for name in ("estimators.kernel", "estimators.sparse", "data.files.readers", "data.cluster", "reporting"):
         assert f"appgrad.{name}" not in found
 
 
