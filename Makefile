@@ -37,6 +37,7 @@ experiments: $(READY)
 	$(BIN)/python docs/write_results.py --records $(PLACE)/results --figures $(PLACE)/figures --page $(PLACE)/results.md
 	@echo "the results are in $(PLACE)/results.md"
 
+# OTHER=folder compares with another version, whose `src` that is.
 bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt cca-zoo
@@ -54,6 +55,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/steps.json
 	$(BIN)/python -m benchmarks import_time
 	$(BIN)/python -m benchmarks walks
+	@test -z "$(OTHER)" || $(BIN)/python -m benchmarks versions "$(OTHER)"
 
 # The pip that comes with an older Python does not know the newest wheels: upgrade it first.
 $(READY): pyproject.toml constraints.txt

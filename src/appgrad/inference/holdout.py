@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.model_selection import KFold
 
 from ..data.derived import CountedViews
 from ..data.views import Views
@@ -68,6 +67,9 @@ def _splits(n: int, k: int, share: float, seed: int) -> tuple[list[tuple[Array, 
     if size >= 10 * k:
         order = np.random.default_rng(seed).permutation(n)
         return [(np.sort(order[size:]), np.sort(order[:size]))], f"a second fit without {size} random rows"
+    # A model file needs HeldOut, and this import takes as long as all others together.
+    from sklearn.model_selection import KFold
+
     folds = list(KFold(min(FOLDS, n), shuffle=True, random_state=seed).split(np.empty((n, 1))))
     return (
         folds,
