@@ -62,6 +62,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # All of them need it, and Python 3.11 takes up to a tenth longer to import it from deeper in the stack.
+    import sklearn.base  # noqa: F401
+
     found = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     return found
 

@@ -311,6 +311,15 @@ def biplot(
         ax.quiver(start, start, *of.T, label=f"columns of {view}", **style)
         ends += list(of)
         texts += [(shown(known[j], LENGTH), colour) for j in order]
+    _draw_names(ax, texts, ends, radius)
+    ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
+    ax.set_aspect("equal", adjustable="datalim")
+    plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
+    return ax
+
+
+def _draw_names(ax: Any, texts: list[tuple[str, str]], ends: list[Array], radius: float) -> None:
+    """Write names, each in its colour, beside the ends of arrows."""
     paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
     for (text, colour), (right, up), height in zip(texts, ends, _apart(ends, 0.11 * radius), strict=True):
         side = "left" if right >= 0 else "right"
@@ -321,10 +330,6 @@ def biplot(
         line = looks if moved else None
         style = {"color": colour, "ha": side, "va": "center", "bbox": paper, **PLAIN}
         ax.annotate(text, *place, arrowprops=line, **style)
-    ax.set(xlabel=f"component {components[0] + 1}", ylabel=f"component {components[1] + 1}")
-    ax.set_aspect("equal", adjustable="datalim")
-    plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
-    return ax
 
 
 def _apart(ends: Sequence[Array], least: float) -> list[float]:
