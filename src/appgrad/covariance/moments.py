@@ -235,7 +235,7 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     gram, rows = _gram, min(TILE_ROWS, TILE_BYTES // (8 * p))
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
         shift = np.rint(shift)
-        # The product of larger integers would not be exact, and so in vain.
+        # With larger integers the product would not be exact, and would be repeated.
         if INTEGER_ROWS * np.square(head - shift).mean(axis=0).max() < EXACT:
             gram, rows = _integer_gram, INTEGER_ROWS
     rows = max(1, min(n, rows))
