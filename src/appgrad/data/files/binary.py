@@ -12,13 +12,13 @@ from ...machine.arrays import Array, Matrix
 from .spool import Spool
 from .text import Choose
 
-# Cells of a parquet file that are decoded at a time; rows between two that are asked for that are read along,
-# and bytes that are read at a time then.
+# Cells of a parquet file decoded at a time; the largest gap, in rows, between chosen rows that are read in
+# one run; and the most bytes of a run.
 BATCH_CELLS, GAP, SPAN_BYTES = 2**20, 256, 2**23
 
 
 class StoredRows:
-    """A matrix on disk whose rows are read when they are asked for, best `step` of them at a time."""
+    """A matrix on disk whose rows are read on demand, best `step` of them at a time."""
 
     ndim = 2
 
@@ -32,7 +32,7 @@ class StoredRows:
         return np.asarray(self.read(0, self.shape[0]), dtype=dtype)
 
     def __getitem__(self, index: Any) -> Array:
-        """Some rows: a range, or any in any order, read in runs of near ones."""
+        """A range of rows, or any rows in any order; rows near each other are read in one run."""
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.shape[0])
             return self.read(start, stop)
@@ -76,7 +76,7 @@ def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
 
 @contextmanager
 def _named(path: str, paths: list[str]) -> Iterator[None]:
-    """Errors about one of several files name it."""
+    """Name the file in errors if there are several files."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def _named(path: str, paths: list[str]) -> Iterator[None]:
 
 
 def pyarrow_parquet() -> tuple[Any, Any]:
-    """What reads parquet files."""
+    """The modules pyarrow and pyarrow.parquet."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -96,7 +96,7 @@ def pyarrow_parquet() -> tuple[Any, Any]:
 
 
 def parquet_names(pa: Any, schema: Any, choose: Choose) -> Array:
-    """The columns asked for, all of them numeric."""
+    """Names of the columns asked for, all of them numeric."""
     # pandas stores the row labels of a frame as columns of their own.
     labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
     names = np.array([name for name in schema.names if name not in labels], dtype=object)
@@ -159,7 +159,7 @@ def _only(found: list[str], key: str | None, path: str) -> str:
 
 
 def _stored(array: Any) -> StoredRows:
-    """An array of any library that cuts rows by slices."""
+    """The rows of an array of any library that slices rows."""
     step = array.chunks[0] if array.chunks else 1
     if array.ndim == 1:
         return StoredRows(
