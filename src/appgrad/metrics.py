@@ -1,4 +1,4 @@
-"""How good a solution is: correlations with fixed weights, total and proportion captured, subspaces."""
+"""Measures of a solution: correlations with fixed weights, total and proportion captured, subspaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .machine.arrays import Array
 
 
 def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
-    """Correlation of each column of U with the same column of V: the weights stay as they are.
+    """Correlation of each column of U with the same column of V, with the weights held fixed.
 
     On held-out rows this is the honest figure; it can be negative. A constant column has correlation 0.
 
@@ -31,7 +31,7 @@ def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
 
 
 def paired_correlations(n: int, mean: Array, scatter: Array) -> Array:
-    """The same from the number of rows, the means and the sums of centred products of [U V]."""
+    """`correlations` from the number of rows, the means and the sums of centred products of [U V]."""
     k = len(scatter) // 2
     norms = np.sqrt(np.maximum(np.diag(scatter), 0.0))
     # Rounding alone gives a constant column this much spread.
@@ -44,8 +44,8 @@ def paired_correlations(n: int, mean: Array, scatter: Array) -> Array:
 def tcc(U: npt.ArrayLike, V: npt.ArrayLike) -> float:
     """Total correlation captured: the sum of the canonical correlations between two score matrices.
 
-    It re-optimises on the rows it is given, so it measures subspaces, not fixed weights, and it is
-    positive on pure noise; see `correlations` for the latter.
+    It re-optimises on the rows it is given, so it measures subspaces and is positive on pure
+    noise. For fixed weights, see `correlations`.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def pcc(U: npt.ArrayLike, V: npt.ArrayLike, U_ref: npt.ArrayLike, V_ref: npt.Arr
 
 
 def subspace_distance(A: npt.ArrayLike, B: npt.ArrayLike, covariance: Any = None) -> float:
-    """Distance of the spans of A and B: the norm of the difference of their projections, in [0, 1].
+    """Distance between the spans of A and B: the norm of the difference of their projections, in [0, 1].
 
     `covariance` (p x p) is the inner product; without one it is Euclidean, so that scores of the same
     centred rows, X A and X B, give the distance under the covariance of X. Spans of different
@@ -113,7 +113,7 @@ def subspace_distance(A: npt.ArrayLike, B: npt.ArrayLike, covariance: Any = None
     P, Q = _basis(P, center=False), _basis(Q, center=False)
     if P.shape[1] != Q.shape[1]:
         return 1.0
-    # The sine of the largest angle, from what B has outside the span of A: accurate for small angles.
+    # The sine of the largest angle, from the part of B outside the span of A: accurate for small angles.
     return min(1.0, float(np.linalg.norm(Q - P @ (P.T @ Q), 2))) if P.shape[1] else 0.0
 
 

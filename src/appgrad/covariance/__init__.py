@@ -1,1 +1,1 @@
-"""What a pass gathers, operators on thin matrices, and small dense mathematics."""
+"""Moments gathered in a pass, covariance operators on thin matrices, and small dense linear algebra."""

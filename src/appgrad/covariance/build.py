@@ -1,4 +1,4 @@
-"""From views to the covariance operator of a problem, with the pass that it needs."""
+"""Builders of the covariance operator of two views, with the pass that it needs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ridges = Ridge | tuple[Ridge, Ridge]
 def operator(
     views: Views, *, center: bool, scale: bool, ridge: Ridges, matrices: bool = False, dtype: Any = None
 ) -> Covariance:
-    """The operator on Gram matrices where the ridge is theirs, on p x p `matrices` if asked, else on rows.
+    """The operator: on Gram matrices for a `KernelRidge`, on p x p `matrices` if asked, else on rows.
 
-    Rows are multiplied in the precision of the data by default, or in one in which their squares do not
+    By default rows are multiplied in the precision of the data, or in one in which their squares do not
     overflow.
     """
     r = kernel_ridges(ridge)

@@ -1,4 +1,4 @@
-"""Covariances of centred Gram matrices, whose ridge is r K: kernel CCA."""
+"""Covariance operator of kernel CCA: centred Gram matrices K with the ridge r K."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from .products import RowProducts
 from .rows import RowCovariance
 from .units import Units
 
-# Of K^2, directions count whose values are the squares of those that count of K.
+# Least share of the largest eigenvalue of K^2 that counts: eigenvalues of K^2 are squares of those of K.
 WEAKEST = 1e-10
 
 
 class GramCovariance(RowProducts):
     """The operator on rows of centred Gram matrices K with the ridge r K: Sx = K^2 / n + r K.
 
-    What the ridge multiplies are the scores K A, so that it costs no product of its own. `r` is that of each
-    view.
+    The ridge multiplies the scores K A, so it costs no product of its own. `r` has one number per view.
     """
 
     def __init__(self, views: Views, m: Moments, u: Units, r: tuple[float, float], dtype: Any = None) -> None:
@@ -35,7 +34,7 @@ class GramCovariance(RowProducts):
     def precision(self) -> float:
         """The relative error of Gram matrices of scores.
 
-        Any other ridge is above it; r K adds nothing where scores vanish, so the error of sums of n is seen.
+        It is that of sums of n terms. Other ridges exceed it, but r K adds nothing where scores vanish.
         """
         return float(np.finfo(self.dtype).eps) * self.n
 
@@ -50,17 +49,17 @@ class GramCovariance(RowProducts):
         return rx[:, None] * KA, ry[:, None] * KB
 
     def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
-        """No bound is known: Gram matrices are singular, and so is r K."""
+        """NaN: no bound is known, since Gram matrices are singular, and so is r K."""
         return np.full(rx.shape[1], np.nan)
 
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
-        """The preconditioner of this kind, whose columns are all in one unit."""
+        """The preconditioner of this kind; all columns of a view have the same unit."""
         if kind is None:
             return Preconditioner()
         flat = self._level()
         if kind == "jacobi":
             return flat
-        # A row of both Gram matrices, in a quarter of the budget with what is made of it.
+        # A row of both Gram matrices takes 16 n bytes: the rows use a quarter of the budget.
         rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, budget() // (4 * 16 * self.n)))
         return self._kernelised(low_rank(self._sample(rows, rng), flat, rng, least=WEAKEST))
 
@@ -78,24 +77,23 @@ class GramCovariance(RowProducts):
         return scores[:, : A.shape[1]], scores[:, A.shape[1] :]
 
     def _level(self) -> Preconditioner:
-        """All columns of a view in one unit: what is in the range of a Gram matrix stays there."""
+        """Jacobi with one unit per view: vectors in the range of a Gram matrix stay in it."""
         x, y = (
             np.where(d > 0, np.mean(d, where=d > 0), 0.0) if np.any(d > 0) else d for d in self.diagonal()
         )
         return Preconditioner(diagonal(x), diagonal(y))
 
     def _sample(self, size: int, rng: np.random.Generator) -> RowCovariance:
-        """The covariance K^2 / n of so many random rows, in memory: r K is not known from some rows of K."""
+        """The covariance K^2 / n of `size` random rows, in memory; r K is not known from some rows of K."""
         rows = np.sort(rng.permutation(self.n)[:size])
         bare = Units(tuple(view._replace(ridge=np.zeros_like(view.ridge)) for view in self.units.views))
         return RowCovariance(gathered(self.views.take(rows)), self.moments, bare, self.dtype)
 
     def _kernelised(self, M: Preconditioner) -> Preconditioner:
-        """Leading directions of K^2 / n, level otherwise, as those of K^2 / n + r K.
+        """Turn a preconditioner of K^2 / n into one of K^2 / n + r K.
 
-        What K has of a direction is the root of n times its value. Where the rest of K is nothing but
-        rounding, it counts as the weakest direction there is, for dividing by less would make something of
-        it.
+        A direction with the value v in K^2 / n has the eigenvalue sqrt(n v) in K. A tail that is only
+        rounding counts as the weakest direction: dividing by less would amplify rounding.
         """
         parts = []
         for part, r in zip(M, self.r, strict=True):

@@ -1,4 +1,4 @@
-"""The small dense mathematics: whitening with rank decisions, truncated SVD, the mergeable QR."""
+"""Small dense linear algebra: whitening with rank decisions, truncated SVD, the mergeable QR."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def equilibration(variances: Array) -> Array:
 def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     """Whiten a covariance matrix S with a diagonal ridge R, deciding its rank when it is ill-conditioned.
 
-    Cholesky where S + R is so well conditioned that half of the digits are left; otherwise its
+    Uses Cholesky if S + R is so well conditioned that half of the digits are left; otherwise its
     eigen-decomposition, without the directions in which S is at rounding level. `precision` is the relative
     error of the entries of S: rounding of the products, or of the data when these are less precise.
     """
@@ -54,7 +54,7 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     r = ridge[live] * t * t
     M = C + np.diag(r)
     L, condition = _cholesky(M)
-    # A ridge below 1e-9 hides no deficiency: what is whitened is the rank of S. Above, S is asked itself.
+    # A ridge below 1e-9 hides no deficiency: the columns of W give the rank. Above, compute it from S.
     rank_below = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
     if L is not None and condition < precision**-0.5:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
@@ -82,7 +82,7 @@ def captured(Gx: Array, Gxy: Array, Gy: Array, k: int, precision: float = EPS) -
 
 
 def condition_of(eigenvalues: Array, keep: Array, ridged: bool, null: int = 0) -> float:
-    """Condition number of what is kept; infinite where directions were left out that might matter.
+    """Condition number of the kept directions; infinite if others that might matter were left out.
 
     Covariances cannot tell an exactly dependent column from a nearly dependent one. With a ridge neither
     matters. Without one, only `null` directions are known to be empty.
@@ -127,7 +127,7 @@ def _significant(eigenvalues: Array, largest: float, precision: float) -> Array:
 def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
     """The k leading singular triples U, s, V of T and the residual of each.
 
-    When k is small, the leading eigenvectors of the smaller of T T' and T'T and one Rayleigh-Ritz
+    When k is small, uses the leading eigenvectors of the smaller of T T' and T'T and one Rayleigh-Ritz
     step, which makes the error of s quadratic in that of the subspace; otherwise the full SVD.
     """
     if T.shape[0] > T.shape[1]:
@@ -139,7 +139,7 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
     T = T / size
     if 4 * k <= m:
         S = T @ T.T
-        # numpy's BLAS threads may still spin from the product, and scipy's are others: one is faster.
+        # numpy's BLAS threads may still spin after the product, and scipy has its own: one is faster.
         with blas_limit(1) if m <= 1000 else nullcontext():
             _, U = sl.eigh(S, subset_by_index=[m - k, m - 1])
         if U.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
@@ -166,7 +166,7 @@ class Triangle(NamedTuple):
     R: Array
 
     def triangular(self, rows: int = 0) -> Triangle:
-        """The same with a triangular R, if R has more than `rows` rows."""
+        """This factor, with R made triangular if it has more than `rows` rows."""
         if len(self.R) <= rows:
             return self
         return self._replace(R=np.asarray(np.linalg.qr(self.R, mode="r")))

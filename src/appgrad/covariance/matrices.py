@@ -1,4 +1,4 @@
-"""Covariances as p x p matrices, where these fit into memory."""
+"""Covariance operator on p x p matrices, for data where these fit into memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .units import Units
 
 
 class MatrixCovariance:
-    """The operator when p x p matrices fit: the rows are gone, and a product is no pass."""
+    """The operator on p x p matrices: it keeps no rows, and a product needs no pass."""
 
     def __init__(self, second: SecondMoments, u: Units) -> None:
         p, _ = u.widths
@@ -29,7 +29,7 @@ class MatrixCovariance:
         self.dtype, self.precision = S.dtype, EPS
 
     def at(self, dtype: Any) -> MatrixCovariance:
-        """The same operator: matrices stay in double precision."""
+        """This operator itself: matrices stay in double precision."""
         return self
 
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
@@ -63,7 +63,7 @@ class MatrixCovariance:
         return 2.0 * sum(self.units.widths) ** 2 * c
 
     def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
-        """How far each rho is from a canonical correlation at most, by the inverse of S."""
+        """Upper bounds on the distance of each rho from a canonical correlation, by the inverse of S."""
         Sx, _, Sy = self.matrices
         squares = np.zeros(rx.shape[1])
         for S, u, r in zip((Sx, Sy), self.units.views, (rx, ry), strict=True):
@@ -84,10 +84,10 @@ class MatrixCovariance:
         return Matrices(Sx[np.ix_(x, x)], Sxy[np.ix_(x, y)], Sy[np.ix_(y, y)])
 
     def cross(self, dx: Array, dy: Array) -> Iterator[Cross]:
-        """diag(dx) Sxy diag(dy), all columns at a time."""
+        """diag(dx) Sxy diag(dy) in one block."""
         yield Cross(slice(0, len(dy)), dx[:, None] * self.matrices.Sxy * dy)
 
     @property
     def cross_passes(self) -> int:
-        """None: the rows are gone."""
+        """Zero: `cross` reads no rows."""
         return 0

@@ -1,4 +1,4 @@
-"""What one pass gathers: mergeable moments, second moments and triangular factors."""
+"""Mergeable statistics gathered in one pass: moments, second moments and triangular factors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 # Rows are copied, shifted and multiplied in tiles of at most this size (measured best of 2 to 32 MB).
 TILE_BYTES = 16 * 2**20
-# Rows of integers multiplied at a time in single precision: bytes, centred, have a variance of at most
-# 2^14, so that 768 rows of them keep every sum below 2^24 with some to spare. From as many columns on as
-# make it pay (measured: 0.97 of the time in double precision at 128, 0.7 from 256 to 1500).
+# Rows of integers multiplied at a time in single precision, and the least columns for which this pays.
+# Centred bytes have a variance of at most 2^14: 768 rows keep every sum below 2^24 with some to spare.
+# Measured: 0.97 of the time in double precision at 128 columns, 0.7 from 256 to 1500.
 INTEGER_ROWS, INTEGER_COLUMNS = 768, 256
 # Sums of integers below this are exact in single precision.
 EXACT = 2**24
@@ -34,9 +34,9 @@ DENSE_ABOVE = 0.05
 
 
 def quiet(f: Callable[P, T]) -> Callable[P, T]:
-    """What is not finite in the statistics of a block is reported as an error with its cause.
+    """Decorator that silences numpy's warnings of overflow: `_check` raises an error with the cause.
 
-    Not numpy's own decorator, which cannot be sent to another process.
+    numpy's own decorator cannot be sent to another process.
     """
 
     @wraps(f)
@@ -54,7 +54,7 @@ class ViewMoments(NamedTuple):
     var: Array
 
     def merge(self, other: ViewMoments, share: float) -> ViewMoments:
-        """The moments of both sets of rows, of which `share` are the other's (Chan, Golub & LeVeque 1983)."""
+        """The moments of both sets of rows; `share` is that of `other` (Chan, Golub & LeVeque 1983)."""
         apart = other.mean - self.mean
         var = self.var + (other.var - self.var) * share + apart**2 * (share * (1 - share))
         return ViewMoments(self.mean + apart * share, var)
@@ -63,7 +63,7 @@ class ViewMoments(NamedTuple):
 class Moments(NamedTuple):
     """Number of rows, and the means and variances of each view; mergeable.
 
-    Rows that count less than others make the number a fraction.
+    The number is a fraction if some rows count less than others.
     """
 
     n: int
@@ -71,7 +71,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_columns(cls, n: int, mean: Array, var: Array, widths: Sequence[int]) -> Moments:
-        """The moments of views of these widths from those of all columns, side by side."""
+        """Split the means and variances of all columns, side by side, into views of these widths."""
         return cls(n, tuple(map(ViewMoments, by_view(mean, widths), by_view(var, widths))))
 
     @quiet
@@ -115,7 +115,7 @@ class SecondMoments(NamedTuple):
         return SecondMoments(n, self.mean + delta * (other.n / n), scatter)
 
     def moments(self, widths: Sequence[int]) -> Moments:
-        """The diagonal part, of views of these widths."""
+        """The means and variances of views of these widths."""
         var = np.maximum(np.diag(self.scatter), 0.0) / self.n
         return Moments.of_columns(self.n, self.mean, var, widths)
 
@@ -138,7 +138,7 @@ def second_moments(views: Views, center: bool = True) -> SecondMoments:
             return SecondMoments(n, shift + mean, scatter)
         return SecondMoments(n, np.zeros(p), scatter)
 
-    # Sums, scaled copy and factors are five matrices; what is left of the budget is for those of blocks.
+    # Sums, a scaled copy and factors are five matrices; the rest of the budget is for those of blocks.
     p = sum(views.widths)
     second = views.reduce(part, SecondMoments.merge, most=budget() // (8 * p * p) - 5)
     _require_squares(titles, by_view(np.diag(second.scatter), views.widths))
@@ -183,13 +183,13 @@ def to_dense(x: Matrix) -> Array:
 
 
 def _pilot(x: Array) -> Array:
-    """A point near the mean: exactly the value of a constant column, and not at an outlying first row."""
+    """A point near the mean: exact for a constant column, and not far off if the first row is an outlier."""
     first = x[0].astype(np.float64)
     return np.asarray(first + (x[:100] - first).mean(axis=0))
 
 
 def _full_columns(x: Matrix) -> Array:
-    """First-row values of the columns of a CSR block that have all their entries stored, else zero."""
+    """First-row values of the columns of a CSR block with all entries stored; zero for the others."""
     shift = np.zeros(x.shape[1])
     first = x.indices[: x.indptr[1]]
     full = np.bincount(x.indices, minlength=x.shape[1])[first] == x.shape[0]
@@ -223,7 +223,7 @@ def _tile_triangle(block: Block, rows: slice, center: bool) -> Triangle:
         rest = Z.mean(axis=0)
         Z -= rest
         mean = mean + rest
-    # What is not finite is left to the check: LAPACK would not return from it.
+    # Leave values that are not finite to the check: LAPACK would not return from them.
     R = Triangle(len(Z), mean, Z)
     return R.triangular(4 * Z.shape[1]) if np.all(np.isfinite(Z)) else R
 
@@ -237,7 +237,7 @@ def _dense_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     gram, rows = _gram, min(TILE_ROWS, TILE_BYTES // (8 * p))
     if p >= INTEGER_COLUMNS and np.array_equal(np.rint(head), head):
         shift = np.rint(shift)
-        # Larger ones would be multiplied in vain.
+        # With larger integers the product would not be exact, and would be repeated.
         if INTEGER_ROWS * np.square(head - shift).mean(axis=0).max() < EXACT:
             gram, rows = _integer_gram, INTEGER_ROWS
     rows = max(1, min(n, rows))
@@ -258,7 +258,7 @@ def _gram(tile: Array) -> Array:
 
 
 def _integer_gram(tile: Array) -> Array:
-    """The same in single precision, twice as fast, where that is exact.
+    """tile'tile in single precision, twice as fast, where that is exact.
 
     Sums of products of integers are exact below 2^24, and by Cauchy and Schwarz none is larger than the
     largest sum of squares.
@@ -272,7 +272,7 @@ def _integer_gram(tile: Array) -> Array:
 
 
 def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
-    """The same by a sparse product, shifting only the columns stored in full."""
+    """`_dense_scatter` by a sparse product, shifting only the columns with all entries stored."""
     Z = sp.hstack(block.views, format="csr").astype(np.float64, copy=False)
     shift = _full_columns(Z) if center else np.zeros(Z.shape[1])
     Z = shifted(Z, shift)
@@ -280,7 +280,7 @@ def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
 
 
 def by_view(columns: Array, widths: Sequence[int]) -> list[Array]:
-    """An array of all columns as one array for each view."""
+    """Split an array over all columns into one array per view."""
     return np.split(columns, np.cumsum(widths)[:-1])
 
 
@@ -289,7 +289,7 @@ def _widths(block: Block) -> list[int]:
 
 
 def _check(titles: Titles, block: Block, statistics: Sequence[Array]) -> None:
-    """Raise where statistics of the columns are not finite, naming what in the block made them so."""
+    """Raise an error if column statistics are not finite, naming the value in the block that caused it."""
     for view, statistic in enumerate(statistics):
         if not np.all(np.isfinite(statistic)):
             require_finite(block.views[view], partial(titles.describe, view), block.offset)

@@ -1,4 +1,4 @@
-"""What algorithms see: the covariances of two views as operators on thin matrices."""
+"""Protocols of the covariances of two views as operators on thin matrices: what algorithms use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Covariance(Protocol):
 
     @property
     def matrices(self) -> Matrices | None:
-        """Sx, Sxy and Sy without the ridge where they are at hand: a product is then no pass."""
+        """Sx, Sxy and Sy without the ridge if in memory (a product then needs no pass), else None."""
 
     def at(self, dtype: Any) -> Covariance:
         """The same operator in another precision."""
@@ -76,7 +76,7 @@ class Covariance(Protocol):
         """Multiplications and additions of `products` with c columns a view."""
 
     def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
-        """How far each rho is from a canonical correlation at most, NaN where that is not known.
+        """Upper bounds on the distance of each rho from a canonical correlation, NaN where unknown.
 
         rx and ry are residuals of the canonical equations.
         """
@@ -86,13 +86,13 @@ class Covariance(Protocol):
 
 
 class ColumnCovariance(Covariance, Protocol):
-    """Covariances that can be looked at column by column: what sparse CCA needs."""
+    """Covariances with access to single columns, which sparse CCA needs."""
 
     def restricted(self, x: Array, y: Array) -> Matrices:
         """The matrices of these columns of X and Y, without the ridge."""
 
     def cross(self, dx: Array, dy: Array) -> Iterator[Cross]:
-        """diag(dx) Sxy diag(dy) by blocks of its columns, as memory allows."""
+        """diag(dx) Sxy diag(dy) in blocks of columns, as many as memory allows."""
 
     @property
     def cross_passes(self) -> int:
@@ -100,9 +100,9 @@ class ColumnCovariance(Covariance, Protocol):
 
 
 class Cross(NamedTuple):
-    """Some columns of a cross-covariance: dense, or with `means` the sparse entries of columns that coincide.
+    """Some columns of a cross-covariance: dense or, with `means`, sparse entries of columns that co-occur.
 
-    Columns i and j that are never both present have the entry -means[0][i] * means[1][j].
+    Columns i and j that never occur in the same row have the entry -means[0][i] * means[1][j].
     """
 
     columns: slice
@@ -117,11 +117,11 @@ def diagonals(m: Moments, u: Units) -> tuple[Array, Array]:
 
 
 def bounded(squares: Array, rho: Array, as_wide: bool, most: float = np.inf) -> Array:
-    """Bounds on the distance of each rho to a canonical correlation, NaN where there is none below `most`.
+    """Bounds on the distance of each rho to a canonical correlation, NaN if there is none below `most`.
 
-    The residual in the norm of S^-1, of which these are squares, bounds the distance to an eigenvalue of the
-    symmetric pencil (Parlett 1998, theorem 15.9.1). These are the correlations, their negatives and, unless
-    both views are `as_wide` as each other, zero: below rho, it is a bound to a correlation.
+    `squares` are squared norms of the residuals under S^-1. The norm bounds the distance to an eigenvalue of
+    the symmetric pencil (Parlett 1998, theorem 15.9.1). Its eigenvalues are the correlations, their negatives
+    and, unless both views are equally wide (`as_wide`), zero: a bound below rho is one to a correlation.
     """
     bounds = np.sqrt(squares / 2)
     return np.where((bounds < most) & ((bounds < rho) | as_wide), bounds, np.nan)

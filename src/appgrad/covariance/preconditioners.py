@@ -1,4 +1,4 @@
-"""Better coordinates for a gradient step: the diagonal, and a few leading directions, damped."""
+"""Preconditioners of gradient steps: the diagonal, and a few leading directions, damped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..machine.threads import over_rows
 from .linalg import whitening
 from .operators import Covariance
 
-# Leading directions taken out of each view, and rows they are found in. From 50 to 100 directions, what batch
-# captures after 50 iterations changes by less than 0.001; one stochastic pass gains 0.002 up to 80 (MNIST).
+# Leading directions of each view, and rows to find them in. From 50 to 100 directions, what batch captures
+# after 50 iterations changes by less than 0.001; one stochastic pass gains 0.002 up to 80 (MNIST).
 DIRECTIONS, WARM_UP_ROWS = 80, 2000
-# A bound from a Krylov space is a little below the largest eigenvalue.
+# Factor of Ritz values: a Krylov space gives a little less than the largest eigenvalue.
 MARGIN = 1.05
 
 
 def warm_up_rows(views: Views, endless: bool = False) -> int:
-    """Rows to look at before the first step: no more than a block's worth of memory where rows are long.
+    """Number of rows to look at before the first step: about one block of memory if rows are long.
 
-    Nor more than there are, unless these are the first of an `endless` number.
+    No more than the views have, unless these are the first rows of an `endless` stream.
     """
     in_a_block = int(BLOCK_BYTES / (ENTRY_BYTES * max(views.entries, 1.0)))
     rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, in_a_block))
@@ -33,9 +33,9 @@ def warm_up_rows(views: Views, endless: bool = False) -> int:
 class ViewPreconditioner(NamedTuple):
     """The inverse of M = D^-1 (V diag(values) V' + tail (I - V V')) D^-1 for one view.
 
-    `d` are one over standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
-    damps: a direction the warm-up rows have not shown counts as one of the weakest they have. `shield` is
-    part of d, kept for when the rest of it is renewed.
+    `d` holds inverse standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
+    damps: a direction not seen in the warm-up rows counts as one of the weakest seen. `shield` is a factor
+    of d, kept so that the rest of d can be renewed.
     """
 
     d: Array
@@ -61,7 +61,7 @@ class ViewPreconditioner(NamedTuple):
         if not self.V.shape[1]:
             return np.asarray((self.d * self.d)[:, None] * G)
         d, V = self.d[:, None], self.V
-        # By ranges of rows: threads of BLAS would go on spinning into the next pass, and cost it a third.
+        # By ranges of rows: BLAS threads would keep spinning into the next pass, and slow it by a third.
         parts = np.array(over_rows(lambda rows: V[rows].T @ (d[rows] * G[rows]), len(G)))
         C = (1 / self.values - 1 / self.tail)[:, None] * parts.sum(axis=0)
         H = np.empty_like(G)
@@ -74,7 +74,7 @@ class ViewPreconditioner(NamedTuple):
 
 
 class Preconditioner(NamedTuple):
-    """One part for each view, or None: the identity."""
+    """One preconditioner per view; None is the identity."""
 
     x: ViewPreconditioner | None = None
     y: ViewPreconditioner | None = None
@@ -89,7 +89,7 @@ class Preconditioner(NamedTuple):
         return Preconditioner(*(None if side is None else side.at(dtype) for side in self))
 
     def diagonals(self) -> tuple[Array, Array] | tuple[None, None]:
-        """Those of M^-1 where it is diagonal in both views, or None."""
+        """The diagonals of M^-1 if it is diagonal in both views, else None for both."""
         if self.x is None or self.y is None or self.x.V.shape[1] or self.y.V.shape[1]:
             return None, None
         return self.x.d * self.x.d, self.y.d * self.y.d
@@ -99,12 +99,12 @@ class Preconditioner(NamedTuple):
         return float(sum(4 * side.V.size * c for side in self if side is not None))
 
     def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
-        """Both gradients in better coordinates: M^-1 G."""
+        """M^-1 G for the gradients of both views."""
         return Gx if self.x is None else self.x.solve(Gx), Gy if self.y is None else self.y.solve(Gy)
 
 
 def require_comparable(Gx: Array, Gy: Array) -> None:
-    """Raise where the Gram matrices of a random start overflow."""
+    """Raise an error if the Gram matrices of a random start overflow."""
     if not (np.all(np.isfinite(Gx)) and np.all(np.isfinite(Gy))):
         raise ValueError(
             "the columns are too large or too different to be added up: rescale them, use scale=True, "
@@ -113,15 +113,15 @@ def require_comparable(Gx: Array, Gy: Array) -> None:
 
 
 def diagonal(variances: Array) -> ViewPreconditioner:
-    """Jacobi: every column in units of its own standard deviation; columns that do not vary stay out."""
+    """Jacobi: every column in units of its own standard deviation; constant columns are left out."""
     d = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
     return ViewPreconditioner(d, np.zeros((len(d), 0)), np.zeros(0), 1.0)
 
 
 def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> ViewPreconditioner:
-    """Jacobi from statistics of some rows: columns in units of peak / sd, `peaks` the largest mean squares.
+    """Jacobi from statistics of some rows: columns in units of peak / sd.
 
-    Both with the ridge, which is part of S.
+    `peaks` are the largest mean squares. The ridge, which is part of S, is added to peaks and variances.
 
     A feature present in few rows has minibatches in which its mean square is far above its variance.
     Dividing by peak^2 / variance makes its longest step shorter than a common feature's, not longer; units
@@ -132,9 +132,9 @@ def damped(variances: Array, peaks: Array, ridge: Array | float = 0.0) -> ViewPr
 
 
 def shielded(side: ViewPreconditioner) -> ViewPreconditioner:
-    """A side that lifts no column above its own variance on account of directions it has no part in.
+    """The preconditioner without the effect of a low tail on columns that have no part in V.
 
-    The tail is the level of combinations of columns. A rare column is no combination: outside V, a low tail
+    The tail is the level of combinations of columns. A rare column outside V is no combination: a low tail
     would undo its damping.
     """
     part = np.einsum("ij,ij->i", side.V, side.V)
@@ -149,13 +149,13 @@ def trace(side: ViewPreconditioner, variances: Array) -> float:
 
 
 def jacobi(cov: Covariance) -> Preconditioner:
-    """The diagonals of Sx and Sy; no pass over the data."""
+    """The preconditioner of the diagonals of Sx and Sy; no pass over the data."""
     x, y = cov.diagonal()
     return Preconditioner(diagonal(x), diagonal(y))
 
 
 def exact(cov: Covariance) -> Preconditioner:
-    """The covariances themselves, where they are matrices; directions without variance stay out."""
+    """The preconditioner of the covariance matrices; directions without variance are left out."""
     assert cov.matrices is not None
     sides, (Sx, _, Sy) = [], cov.matrices
     for S, (_, _, ridge) in zip((Sx, Sy), cov.units.views, strict=True):
@@ -169,9 +169,9 @@ def exact(cov: Covariance) -> Preconditioner:
 def low_rank(
     sample: Covariance, M: Preconditioner, rng: np.random.Generator, least: float = 1e-6
 ) -> Preconditioner:
-    """A diagonal preconditioner and the leading directions of `sample` in its coordinates.
+    """The diagonal preconditioner M with the leading directions of `sample` in its coordinates.
 
-    Directions whose values are below `least` of the largest are noise.
+    Directions whose values are below `least` times the largest are noise.
 
     Subspace iteration on thin products (Halko, Martinsson & Tropp 2011): nothing p x p, and sparse rows
     stay sparse. The first direction left out gives the level of the tail.
@@ -201,9 +201,9 @@ def low_rank(
 def largest(
     cov: Covariance, M: Preconditioner, rng: np.random.Generator, passes: int = 3
 ) -> tuple[float, float]:
-    """The largest eigenvalues of M^-1 Sx and M^-1 Sy, a little more rather than less.
+    """Estimates of the largest eigenvalues of M^-1 Sx and M^-1 Sy, rather too large than too small.
 
-    A block Krylov space of `passes` blocks: one over these is the longest safe step of each view.
+    From a block Krylov space of `passes` blocks. One over these is the longest safe step of each view.
     """
     x, y = _sides(M, cov)
     A, B = (rng.standard_normal((len(side.d), min(8, len(side.d)))) for side in (x, y))
@@ -221,7 +221,7 @@ def largest(
 
 
 def _ritz(C: Array, SC: Array) -> float:
-    """The largest Ritz value on the span of C."""
+    """The largest Ritz value on the span of C, times MARGIN."""
     G = C.T @ C
     W = whitening((G + G.T) / 2, np.zeros(len(G))).W
     T = W.T @ (C.T @ SC) @ W
@@ -237,7 +237,7 @@ def _scaled_squares(
 
 
 def _sides(M: Preconditioner, cov: Covariance | None = None) -> tuple[ViewPreconditioner, ViewPreconditioner]:
-    """Both sides, with ones for the identity."""
+    """The preconditioners of both views, with ones for the identity."""
     if M.x is not None and M.y is not None:
         return M.x, M.y
     if cov is None:

@@ -1,4 +1,4 @@
-"""Products of rows with thin matrices, one pass each: what operators on rows have in common."""
+"""Products of rows with thin matrices, one pass each: the base of operators on rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Add = Callable[[list[Array], Matrix, Matrix, slice, Array], None]
 class RowProducts:
     """Products of the covariances of two views with thin matrices: one pass over the rows each.
 
-    The moments may be those of more rows than the views hold: those of all data, for a minibatch. What the
-    ridge is, and what it multiplies, is up to those who inherit this: here, it is a diagonal.
+    The moments may come from more rows than the views hold: a minibatch uses those of all data. The ridge is
+    a diagonal here; subclasses may define another one, and what it multiplies.
     """
 
-    # Rows, not matrices.
+    # The operator keeps rows, not matrices.
     matrices = None
 
     def __init__(self, views: Views, m: Moments, u: Units, dtype: Any = None) -> None:
@@ -39,7 +39,7 @@ class RowProducts:
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
         """Sx A, Sxy B, Syx A, Sy B for A (p1 x c) and B (p2 x d); Sx and Sy without the ridge if asked.
 
-        Results have the precision of A and B, in whatever precision the rows are multiplied.
+        Results have the precision of A and B, whatever the precision in which rows are multiplied.
         """
         c, both = A.shape[1], A.shape[1] + B.shape[1]
 
@@ -94,28 +94,28 @@ class RowProducts:
 
     @property
     def _ridge(self) -> tuple[Array, Array]:
-        """What multiplies the operands of the ridge, row by row."""
+        """Factors that multiply the rows of the ridge operands."""
         ux, uy = self.units.views
         return ux.ridge, uy.ridge
 
     def _ridge_operands(self, A: Array, B: Array, scores: Array | None) -> tuple[Array, Array]:
-        """What the ridge multiplies, given the scores of A and B if these are kept."""
+        """The matrices that the ridge multiplies; `scores` are those of A and B if they are kept."""
         return A, B
 
     def _room_for_scores(self, columns: int) -> Array | None:
-        """Room for the scores of all rows, where the ridge is made of them."""
+        """An array for the scores of all rows if the ridge needs them, else None."""
         return None
 
     def _sum(self, A: Array, B: Array, add: Add, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
-        """Arrays of these shapes to which `add` has added every tile of rows with its scores [U V].
+        """Arrays of these shapes, to which `add` has added every tile of rows with its scores [U V].
 
-        And the sum of the scores, which is zero where the means are those of these rows; and all scores if
-        they are kept, otherwise None.
+        Then the sum of the scores, which is zero if the means are those of these rows, and all scores if they
+        are kept, otherwise None.
         """
         (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
         dtype, c = self.dtype, A.shape[1]
         offsets = (ux.mean - shift_x) * ux.scale, (uy.mean - shift_y) * uy.scale
-        # Without BLAS, whose threads would still be spinning when those of the pass need the cores.
+        # Not by BLAS: its threads would still be spinning when those of the pass need the cores.
         rest = np.concatenate(
             [np.einsum("i,ij->j", offset, C) for offset, C in zip(offsets, (A, B), strict=True)]
         )
@@ -126,19 +126,19 @@ class RowProducts:
         )
         scores = self._room_for_scores(len(rest))
 
-        # What is called far away takes along all it names.
+        # No reference to self: on a cluster, the function is sent with all it refers to.
         def of_block(block: Block) -> tuple[Array, ...]:
             x, y = block.views
             x, y = shifted(x, shift_x), shifted(y, shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
             ranges = tiles(x.shape[0])
-            # Room for the scores of a tile, once: where memory is handed back as soon as it is free, as on
-            # workers of Dask, that of every tile anew would take as long as the products.
+            # Allocate the scores of a tile once: where free memory is handed back at once, as on workers of
+            # Dask, allocating them for every tile would take as long as the products.
             room = [np.empty((ranges[0].stop, width), dtype) for width in (c, len(rest) - c, len(rest))]
             ones = np.ones(ranges[0].stop, dtype)
             for rows in ranges:
                 U, V, UV = (part[: rows.stop - rows.start] for part in room)
-                # Scores start at minus those of the means: nothing is left to subtract.
+                # Scores start at minus those of the means, which centres them.
                 U[:], V[:] = -rest[:c], -rest[c:]
                 add_scores(x, rows, A, U)
                 add_scores(y, rows, B, V)
@@ -154,7 +154,7 @@ class RowProducts:
     def _finish(
         self, product: Array, total: Array, view: int, dtype: Any, ridged: Array | None, own: slice
     ) -> Array:
-        """Centre and scale the rows of X'[U V] / n, with the ridge times `ridged` in the `own` columns."""
+        """Centre and scale the rows of X'[U V] / n; add the ridge times `ridged` to the `own` columns."""
         (mean, scale, _), shift, ridge = self.units.views[view], self.shifts[view], self._ridge[view]
         product, total = product.astype(dtype, copy=False), total.astype(dtype)
         offset, factor = ((column.astype(dtype))[:, None] for column in (mean - shift, scale / self.n))

@@ -1,4 +1,4 @@
-"""Covariances of rows wherever they live: one pass over them for each product."""
+"""Covariance operator on rows, wherever they are stored: one pass for each product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .products import RowProducts
 from .thin import add_gathered
 from .units import Units
 
-# A bound on the error of a correlation that is above this says nothing.
+# Error bounds of correlations above this say nothing.
 MEANINGFUL = 0.1
 
 
@@ -46,7 +46,7 @@ class RowCovariance(RowProducts):
     def gradients(self, A: Array, B: Array, P: Array, Q: Array) -> tuple[Array, Array]:
         """Sx A - Sxy B Q and Sy B - Syx A P for c x c matrices P and Q.
 
-        Scores are mixed before they are gathered: half the transposed products, and nothing of p x c x c.
+        Scores are mixed before they are gathered: half the transposed products, and no work of p x c x c.
         """
         c, every = A.shape[1], slice(None)
         mix = np.block([[np.eye(c), -P], [-Q, np.eye(c)]])
@@ -69,9 +69,9 @@ class RowCovariance(RowProducts):
         return 2.0 * self.n * c * (self.views.entries + 3 * c)
 
     def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
-        """How far each rho is from a canonical correlation at most, NaN where that is not known.
+        """Upper bounds on the distance of each rho from a canonical correlation, NaN where unknown.
 
-        S is not at hand, but it is the ridge at least, which says something where the bound is below 0.1.
+        S is not in memory, but it is at least the ridge. The bound from the ridge is used below 0.1.
         """
         squares = np.zeros(rx.shape[1])
         for u, r in zip(self.units.views, (rx, ry), strict=True):
@@ -81,7 +81,7 @@ class RowCovariance(RowProducts):
         return bounded(squares, rho, len(rx) == len(ry), MEANINGFUL)
 
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
-        """The preconditioner of this kind, "lowrank" from some rows."""
+        """The preconditioner of this kind; "lowrank" uses a sample of rows."""
         if kind is None:
             return Preconditioner()
         if kind == "jacobi":
@@ -89,7 +89,7 @@ class RowCovariance(RowProducts):
         return low_rank(self._sample(warm_up_rows(self.views), rng), jacobi(self), rng)
 
     def _sample(self, size: int, rng: np.random.Generator) -> RowCovariance:
-        """The covariance of so many random rows, in memory, with the means of all."""
+        """The covariance of `size` random rows, in memory, with the means of all rows."""
         rows = np.sort(rng.permutation(self.n)[:size])
         return RowCovariance(gathered(self.views.take(rows)), self.moments, self.units, self.dtype)
 
@@ -100,11 +100,11 @@ class RowCovariance(RowProducts):
     def restricted(self, x: Array, y: Array) -> Matrices:
         """The matrices of these columns, without the ridge: one pass over the rows."""
         small = _on_matrices(ColumnViews(self.views, x, y), self.units.restricted(x, y))
-        # Sums of sparse rows come by columns: products of what is made of them would round differently.
+        # Sums of sparse rows are stored by columns: products of such matrices would round differently.
         return Matrices(*map(np.ascontiguousarray, small.matrices))
 
     def cross(self, dx: Array, dy: Array) -> Iterator[Cross]:
-        """diag(dx) Sxy diag(dy) by blocks of columns, sparse where rows are: one pass each."""
+        """diag(dx) Sxy diag(dy) in blocks of columns, sparse if the rows are: one pass per block."""
         (ux, uy), (shift_x, shift_y) = self.units.views, self.shifts
         mx, my = (ux.mean - shift_x) * ux.scale * dx, (uy.mean - shift_y) * uy.scale * dy
         width, full = _cross_width(self.views), _is_cross_full(self.views)
@@ -140,9 +140,9 @@ class RowCovariance(RowProducts):
     def row_grams(self, tx: Array, ty: Array) -> tuple[Array, Array]:
         """The n x n Gram matrices of the rows of (X - c) * scale * tx, and of Y, in memory.
 
-        For data with more columns than rows. c is the mean where data are dense and may be any point
-        elsewhere: centre the matrices, not the rows. As many rows as the memory budget holds are kept
-        at a time and multiplied with the later ones: one pass for each budget full of rows.
+        For data with more columns than rows. c is the mean for dense data and may be any point
+        otherwise: centre the matrices afterwards. As many rows as the memory budget holds are kept at a time
+        and multiplied with all later ones: one pass for each group of rows kept.
         """
         n = self.moments.n
         Kx, Ky = np.zeros((n, n)), np.zeros((n, n))
@@ -183,18 +183,18 @@ class RowCovariance(RowProducts):
 
 
 def _on_matrices(views: Views, u: Units) -> MatrixCovariance:
-    # Means that are all zero were either not asked for or make no difference.
+    # If all means are zero, centring was not asked for or makes no difference.
     center = any(np.any(view.mean) for view in u.views)
     return MatrixCovariance(second_moments(views, center), u)
 
 
 def _is_cross_full(views: Views) -> bool:
-    """Whether pairs of columns mostly occur together: Sxy is then gathered dense."""
+    """True if most pairs of columns occur together: Sxy is then gathered dense."""
     return views.entries >= 0.1 * sum(views.widths)
 
 
 def _cross_width(views: Views) -> int:
-    """Columns of Sxy that are gathered in a pass."""
+    """Number of columns of Sxy gathered in a pass."""
     p1, p2 = views.widths
     if _is_cross_full(views):
         bytes_ = 8.0 * p1 * p2
@@ -204,7 +204,7 @@ def _cross_width(views: Views) -> int:
 
 
 def _near_mean(x: Matrix, mean: Array, shift: Array) -> Matrix:
-    """x - mean for a dense x; for a sparse one, only what keeps it sparse."""
+    """x - mean for a dense x; a sparse x is shifted only as far as it stays sparse."""
     return shifted(x, shift) if sp.issparse(x) else x - mean
 
 

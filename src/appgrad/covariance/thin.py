@@ -1,4 +1,4 @@
-"""Rows times thin matrices and the other way round: what every product with the data is made of."""
+"""Rows times thin matrices, and transposed rows times scores: the parts of every product with the data."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import scipy.sparse as sp
 from ..machine.arrays import Array, Matrix
 
 try:
-    # scipy's own kernels, which add to an array instead of making a new one of p x k for each tile. They are
-    # not public: without them, or where they do not do what they should, the public product is used.
+    # scipy's own kernels add to an array instead of making a new one of p x k for each tile. They are not
+    # public: if they are missing, or give other results, the public product is used.
     from scipy.sparse._sparsetools import csc_matvecs, csr_matvecs
 except ImportError:  # pragma: no cover
     csc_matvecs = csr_matvecs = None
 
-# Rows that stay in the cache from one thing that is done with them to the next: measured best of 512 to
-# 16384 at 40 to 800 columns (20 + 20 dense ones: half the time of blocks as a whole; 300 + 300: the same).
+# Rows that stay in the cache from one operation to the next: measured best of 512 to 16384 at 40 to 800
+# columns (20 + 20 dense ones: half the time of blocks as a whole; 300 + 300: the same).
 TILE_ROWS = 2048
 
 
 def tiles(n: int) -> list[slice]:
-    """The n rows of a block in ranges that are worked on one after the other."""
+    """Ranges of at most TILE_ROWS rows that cover the n rows of a block."""
     return [slice(start, min(start + TILE_ROWS, n)) for start in range(0, n, TILE_ROWS)]
 
 
@@ -51,8 +51,8 @@ def _public_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
 
 
 def _kernel_scores(x: Matrix, rows: slice, A: Array, out: Array) -> None:
-    # Rows are a range of indptr; indices and data are those of the whole block. All matrices are contiguous:
-    # a copy of `out` would be filled in vain.
+    # Rows are a range of indptr; indices and data are those of the whole block. `out` must be
+    # contiguous: otherwise reshape makes a copy, and the sums are lost.
     assert out.flags.c_contiguous
     indptr = x.indptr[rows.start : rows.stop + 1]
     csr_matvecs(len(out), x.shape[1], A.shape[1], indptr, x.indices, x.data, A.reshape(-1), out.reshape(-1))
@@ -66,7 +66,7 @@ def _kernel_gathered(x: Matrix, rows: slice, U: Array, out: Array) -> None:
 
 
 def _kernels_work() -> bool:
-    """Whether the kernels do what the public products do, on an example."""
+    """True if the kernels give the same as the public products on an example."""
     if csr_matvecs is None:
         return False
     rows, right = slice(1, 4), True

@@ -1,4 +1,4 @@
-"""The coordinates algorithms work in: means, scales and ridges, one record a view."""
+"""The coordinates algorithms work in: means, scales and ridges, one record per view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .moments import Moments
 
 @dataclass(frozen=True)
 class KernelRidge:
-    """The ridge r K of views that are centred Gram matrices K: the norm of functions, not of weights.
+    """The ridge r K of views that are centred Gram matrices K: it penalises functions, not weights.
 
     With it, Sx = K^2 / n + r K, and a linear kernel gives what linear CCA gives with the ridge r.
     """
@@ -28,7 +28,7 @@ Ridge = str | float | KernelRidge
 class ViewUnits(NamedTuple):
     """The coordinates of one view: (X - mean) * scale, and the diagonal of the ridge there.
 
-    Columns that do not vary have scale 0: they are absent, and their weights come out as zero.
+    Constant columns have scale 0: they are left out, and their weights are zero.
     """
 
     mean: Array
@@ -37,7 +37,7 @@ class ViewUnits(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The coordinates algorithms work in, one record a view."""
+    """The coordinates algorithms work in, one record per view."""
 
     views: tuple[ViewUnits, ...]
 
@@ -87,7 +87,7 @@ def auto_ridge(dtype: np.dtype[Any]) -> float:
 
 
 def kernel_ridges(ridge: Ridge | tuple[Ridge, Ridge]) -> tuple[float, float] | None:
-    """r of both views where they are Gram matrices, otherwise None."""
+    """r of both views if they are Gram matrices, otherwise None."""
     x, y = ridge if isinstance(ridge, tuple) else (ridge, ridge)
     return (x.r, y.r) if isinstance(x, KernelRidge) and isinstance(y, KernelRidge) else None
 

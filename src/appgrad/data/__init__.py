@@ -1,1 +1,1 @@
-"""Rows wherever they live, delivered as blocks: arrays, kernels, files, clusters."""
+"""Rows delivered in blocks, wherever they are stored: arrays, kernels, files, clusters."""

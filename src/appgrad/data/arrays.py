@@ -1,4 +1,4 @@
-"""Views on two matrices in memory or memory-mapped, and matrices from what a user has."""
+"""Views on two matrices in memory or memory-mapped."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ArrayViews(BaseViews):
         return (part.block() for part in self.parts(dtype))
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be cut and converted."""
+        """Parts whose blocks are cut and converted on demand."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         for start in range(0, self.n_samples, self.block_rows):
             stop = min(start + self.block_rows, self.n_samples)
@@ -91,16 +91,16 @@ class ArrayViews(BaseViews):
         return type(self)(self.x, self.y, rows=selected, **self._about())
 
     def _about(self) -> dict[str, Any]:
-        """What views on other rows of the same matrices share."""
+        """Arguments shared with views on other rows of the same matrices."""
         return {"names": self.names, "view_names": self.view_names, "threads": self.threads}
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
-    """Some rows of a matrix in some precision; consecutive sparse ones share their column indices with it."""
+    """Rows of a matrix in a given precision; consecutive sparse rows share its column indices."""
     if isinstance(index, slice) and sp.issparse(m):
         start, stop = m.indptr[index.start], m.indptr[index.stop]
         cut = sp.csr_array((index.stop - index.start, m.shape[1]), dtype=dtype)
-        # Assigned one by one: the constructor would copy what is a part of something larger.
+        # Assigned one by one: the constructor would copy slices of larger arrays.
         cut.indptr = (m.indptr[index.start : index.stop + 1] - start).astype(m.indices.dtype, copy=False)
         cut.indices, cut.data = m.indices[start:stop], m.data[start:stop].astype(dtype, copy=False)
         return cut
@@ -108,14 +108,14 @@ def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:
 
 
 def gathered(views: Views, *more: Views) -> ArrayViews:
-    """The rows of one or several views in memory, each delivered once: what a minibatch is worked on as."""
+    """The rows of one or several views in memory, each read once, as for a minibatch."""
     blocks = [block for part in (views, *more) for block in part.blocks()]
     x, y = map(stacked, zip(*(block.views for block in blocks), strict=True))
     return ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
 
 
 def stacked(parts: Sequence[Matrix]) -> Matrix:
-    """Matrices one below the other; sparse as soon as one is."""
+    """Matrices one below the other; sparse if any of them is."""
     if len(parts) == 1:
         return parts[0]
     if any(sp.issparse(part) for part in parts):

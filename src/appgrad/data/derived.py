@@ -1,4 +1,4 @@
-"""Views made of other views, wherever the rows of those are: some columns, or rows that are counted."""
+"""Views derived from other views, wherever the rows are: some columns, or rows that are counted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..machine.arrays import Array
-from .views import BaseViews, Block, Cut, Part, Sweep, Views, told
+from .views import BaseViews, Block, Cut, Part, Sweep, Views, reporting_rows
 
 
 class DerivedViews(BaseViews):
-    """Views that make something of the rows of other views: of what and how many is up to those."""
+    """Base of views whose blocks are made from those of other views, in memory or not."""
 
     def __init__(self, views: Views) -> None:
         self.views = views
@@ -23,11 +23,11 @@ class DerivedViews(BaseViews):
 
     @property
     def cut(self) -> Cut:
-        """What is made of parts of the rows: the same object in every pass."""
+        """The function from parts of the other views to parts of these; the same object in every pass."""
         raise NotImplementedError
 
     def inner(self, dtype: Any) -> Any:
-        """The precision in which rows are asked for."""
+        """The precision in which rows of the other views are read."""
         return dtype
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
@@ -35,25 +35,25 @@ class DerivedViews(BaseViews):
         return (part.block() for part in self.parts(dtype))
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made of those of the other views."""
+        """Parts whose blocks are made from those of the other views."""
         return self.cut(self.views.parts(self.inner(dtype)), dtype)
 
     def run(self, sweep: Sweep) -> Any:
-        """A pass over the other views, wherever they are."""
+        """Result of a pass, which runs where the rows of the other views are."""
         cuts = ((self.cut, sweep.dtype), *sweep.cuts)
         return self.views.run(sweep._replace(dtype=self.inner(sweep.dtype), cuts=cuts))
 
     @property
     def groups(self) -> int | None:  # type: ignore[override]
-        """Those of the other views."""
+        """Number of groups of the other views."""
         return self.views.groups
 
     def regroup(self, groups: int) -> None:
-        """The same for the other views."""
+        """Regroup the rows of the other views."""
         self.views.regroup(groups)
 
     def order(self, rng: np.random.Generator) -> Array:
-        """All rows in a random order that is not hard to read."""
+        """All rows in a random order that is fast to read."""
         return self.views.order(rng)
 
 
@@ -80,15 +80,15 @@ class CountedViews(DerivedViews):
 
     @property
     def passes(self) -> float:
-        """Rows delivered so far over rows there are."""
+        """Passes so far: rows delivered over the number of rows."""
         return self.rows / self.n_samples
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made, counted."""
-        return told(self.views.parts(dtype), self._count)
+        """Parts of the views; their rows are counted."""
+        return reporting_rows(self.views.parts(dtype), self._count)
 
     def run(self, sweep: Sweep) -> Any:
-        """A pass over the views, whose rows count."""
+        """Result of a pass over the views; its rows are counted."""
         seen, count = sweep.seen, self._count
 
         def both(rows: int) -> None:
@@ -106,18 +106,18 @@ class CountedViews(DerivedViews):
             self.on_rows(self.rows)
 
     def take(self, rows: Array) -> CountedViews:
-        """The views restricted to these rows; what they deliver counts here too."""
+        """The views restricted to these rows; rows they deliver are counted here too."""
         return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
 
 
 class Picking:
-    """Parts of rows as parts of some of their columns."""
+    """Function from parts of rows to parts of some of their columns."""
 
     def __init__(self, x: Array, y: Array) -> None:
         self.x, self.y = x, y
 
     def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
-        """Blocks to be cut."""
+        """Parts whose blocks have the chosen columns only."""
         with closing(parts):
             for part in parts:
                 yield Part(part.rows, partial(self._picked, part))
@@ -129,7 +129,7 @@ class Picking:
 
 
 class ColumnViews(DerivedViews):
-    """Views restricted to some columns of each side, picked from every block as it comes."""
+    """Views restricted to some columns of each view, picked from every block as it comes."""
 
     def __init__(self, views: Views, x: Array, y: Array) -> None:
         super().__init__(views)
@@ -140,7 +140,7 @@ class ColumnViews(DerivedViews):
 
     @property
     def cut(self) -> Picking:
-        """From rows to some of their columns."""
+        """The function that picks the columns."""
         return self._picking
 
     def take(self, rows: Array) -> ColumnViews:

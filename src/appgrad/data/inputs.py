@@ -1,4 +1,4 @@
-"""From what a user has to matrices: arrays, sparse matrices and data frames, checked on the way."""
+"""Checked matrices from user input: arrays, sparse matrices and data frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .views import canonical_csr
 
 
 def is_dask(data: Any) -> bool:
-    """Whether this is a collection of Dask: an array, a data frame, or something delayed."""
+    """True if this is a Dask collection: an array, a data frame, or a delayed object."""
     return hasattr(data, "__dask_graph__")
 
 
@@ -64,7 +64,7 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
 def _require_numbers(frame: Any, name: str) -> None:
     """Raise an error that names the first column of a data frame that does not hold numbers."""
     for j, (column, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        # pandas types have a kind; those of polars and of columns of objects tell by their name.
+        # pandas types have a kind; polars types and columns of objects are known by their names.
         kind = getattr(dtype, "kind", "O")
         if kind in "biuf" or str(dtype).startswith(("Int", "UInt", "Float", "Boolean", "Decimal")):
             continue

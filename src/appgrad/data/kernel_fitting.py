@@ -1,4 +1,4 @@
-"""Maps fitted to rows: gamma, landmarks, centring, the default ridge, and what is no kernel."""
+"""Kernel maps fitted to rows: gamma, landmarks, centring, the default ridge, and checks of kernels."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .finite import require_finite
 from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
 from .views import Block, Views
 
-# Rows that the median distance and the variances in feature space are taken from.
+# Number of rows from which the median distance and the variances in feature space are computed.
 SAMPLE = 1000
-# Where rows are scarce, the default ridge leaves one effective dimension for so many of them, and half of
-# what a sample of rows can show; elsewhere it is this share of the variance (docs/decisions/0007).
+# If rows are scarce, the default ridge leaves one effective dimension for ROWS_PER_DIMENSION of them, at most
+# 1 / SHOWN of what a sample can show; otherwise it is FLOOR times the variance (docs/decisions/0007).
 ROWS_PER_DIMENSION, SHOWN, FLOOR = 20, 2, 1e-7
 # Negative eigenvalues below this share of the largest are rounding.
 INDEFINITE = 1e-8
 
 
 class Asked(NamedTuple):
-    """A kernel as it is asked for: gamma may be left to the data."""
+    """A kernel as the user asks for it; gamma may be left to the data."""
 
     kernel: str | Callable[[Matrix, Matrix], Any]
     gamma: float | None
@@ -36,16 +36,16 @@ class Asked(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the kernel is called."""
+        """The name of the kernel."""
         return self.kernel if isinstance(self.kernel, str) else "callable"
 
     @property
     def has_gamma(self) -> bool:
-        """Whether it has this parameter."""
+        """True if the kernel has the parameter gamma."""
         return self.name in ("rbf", "poly")
 
     def kernel_of(self, sample: Matrix) -> Kernel:
-        """The kernel with its gamma, from a sample of the rows where none is asked for."""
+        """The kernel; its gamma comes from a sample of the rows if none is asked for."""
         gamma = self.gamma
         if gamma is None:
             gamma = median_gamma(sample) if self.has_gamma else 1.0
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
 class Fitted(NamedTuple):
     """Two maps, the views they make, variances in feature space along its principal directions, and gammas.
 
-    `diagonals` are those of the Gram matrices, where the views are these.
+    `diagonals` are those of the Gram matrices if the views are Gram matrices, else None.
     """
 
     maps: tuple[Map, Map]
@@ -69,7 +69,7 @@ class Fitted(NamedTuple):
 def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random.Generator) -> Fitted:
     """Centred Gram matrices as views: in memory where they fit into the budget, else computed in every pass.
 
-    The rows themselves are kept: new ones are compared with them.
+    The rows themselves are kept, since new rows are compared with them.
     """
     n = views.n_samples
     for one, p, label in zip(asked, views.widths, views.view_names, strict=True):
@@ -85,7 +85,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
         kernel, shift = one.kernel_of(m[sample]), shift_of(one.name, m, center)
         rounding = _rounding(views)
         if one.name == "precomputed":
-            # The training rows are not known, nor needed.
+            # The training rows are neither known nor needed.
             there = np.zeros((n, 0))
             K = kernel(m, there)
             require_symmetric(K, label)
@@ -111,7 +111,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
             K -= m - m.mean()
             K -= m[:, None]
     found = MappedViews(rows, *maps) if kept is None else kept
-    # Rounding leaves a row at the mean a little less than no distance from it.
+    # Rounding may give a row at the mean a slightly negative squared distance from it.
     diagonals = np.maximum(diagonals, 0.0)
     return Fitted((maps[0], maps[1]), found, _pair(variances), _pair(gammas), (diagonals[0], diagonals[1]))
 
@@ -138,7 +138,7 @@ def features(
         m = m[drawn]
         kernel, shift = one.kernel_of(m[:SAMPLE]), shift_of(one.name, m, center)
         there = shifted(m, shift)
-        # A few rows show no more dimensions than they are, and there may be use for as many as landmarks.
+        # Rows show no more dimensions than there are rows, and the map may use as many as landmarks.
         shown = there[: max(SAMPLE, count)]
         K = kernel(shown, shown)
         require_symmetric(K, label)
@@ -153,7 +153,7 @@ def features(
 
 
 def median_gamma(rows: Matrix) -> float:
-    """One over the squared median distance of these rows; of those that differ, where most do not."""
+    """One over the squared median distance of these rows; of pairs that differ, if most do not."""
     # Slow to import, and linear models need no distances.
     from sklearn.metrics.pairwise import euclidean_distances
 
@@ -169,9 +169,9 @@ def median_gamma(rows: Matrix) -> float:
 
 
 def shift_of(kernel: str, rows: Matrix, center: bool) -> Array:
-    """What dense rows are shifted by before kernels that do not notice are taken: their mean.
+    """The mean of dense rows, to be subtracted for kernels that a shift does not change; otherwise empty.
 
-    Distances and centred inner products of rows far from zero would cancel to nothing.
+    Without it, distances and centred inner products of rows far from zero would cancel to nothing.
     """
     if sp.issparse(rows) or not (kernel == "rbf" or (kernel == "linear" and center)):
         return np.zeros(0)
@@ -181,9 +181,9 @@ def shift_of(kernel: str, rows: Matrix, center: bool) -> Array:
 def default_ridge(variances: Array, n: int, dimensions: int) -> float:
     """The ridge that leaves one effective dimension for twenty rows: sum v / (v + ridge) = n / 20.
 
-    And no less than what leaves half of a function that is there for a single row. `variances` are those of a
-    sample, which shows no more dimensions than it has rows. Where features are few for the rows there are, it
-    is a small share of the total variance.
+    It is at least total / n, which leaves half of a function that is there for a single row. `variances` are
+    those of a sample, which shows no more dimensions than it has rows. If features are few compared with
+    rows, the ridge is a small share of the total variance.
     """
     # Slow to import, and linear models need no root finding.
     from scipy.optimize import brentq
@@ -199,13 +199,13 @@ def default_ridge(variances: Array, n: int, dimensions: int) -> float:
 
     if excess(np.log(floor)) <= 0:
         return floor
-    # Where each of `size` terms is below most / size.
+    # Here each of the `size` terms is below most / size.
     upper = np.log(float(variances[0]) * size / most)
     return float(np.exp(brentq(excess, np.log(floor), upper, xtol=1e-6)))
 
 
 def require_symmetric(K: Array, label: str) -> None:
-    """Raise where a Gram matrix is not symmetric."""
+    """Raise an error if a Gram matrix is not symmetric."""
     apart = np.abs(K - K.T).max()
     if not apart <= 1e-6 * np.abs(K).max():
         raise ValueError(
@@ -219,7 +219,7 @@ def _nystroem(kernel: Kernel, rows: Matrix, shift: Array, label: str, rounding: 
     E, V = np.linalg.eigh((K + K.T) / 2)
     noise = len(K) * rounding * float(np.abs(K).max())
     _require_not_negative(E, label, noise)
-    # Only the values of a function of the user's own can be as rough as its rows.
+    # Only a user's own function can have values as imprecise as the rows.
     keep = (noise if kernel.function is not None else len(E) * EPS * E[-1]) < E
     return Nystroem(kernel, rows, shift, V[:, keep] / np.sqrt(E[keep]))
 
@@ -231,12 +231,12 @@ def _fourier(gamma: float, columns: int, count: int, shift: Array, rng: np.rando
 
 
 def _rounding(views: Views) -> float:
-    """The relative error of kernel values: in single precision they are no better than that."""
+    """The relative error of kernel values: single precision if the rows have it, else double."""
     return float(np.finfo(np.float32).eps) if views.dtype == np.float32 else EPS
 
 
 def _variances(K: Array, center: bool, label: str, rounding: float) -> Array:
-    """Eigenvalues of a Gram matrix over its rows, largest first."""
+    """Eigenvalues of a Gram matrix over its number of rows, largest first."""
     E = np.linalg.eigvalsh(_centred(K) if center else (K + K.T) / 2)
     _require_not_negative(E, label, len(K) * rounding * float(np.abs(K).max()))
     return np.asarray(np.maximum(E[::-1], 0.0) / len(E))
@@ -258,10 +258,10 @@ def _require_not_negative(eigenvalues: Array, label: str, rounding: float) -> No
 
 
 def _require_definite(K: Array, center: bool, label: str, rounding: float) -> None:
-    """The same for a large matrix, by a factorisation that needs its eigenvalues to be positive."""
+    """Raise an error if a large Gram matrix has negative eigenvalues: its Cholesky factorisation fails."""
     rounding *= len(K) * float(np.abs(K).max())
     K = _centred(K) if center else (K + K.T) / 2
-    # The trace is the largest eigenvalue at least, and at most n times as large.
+    # The trace is at least the largest eigenvalue, and at most n times as large.
     K[np.diag_indices(len(K))] += max(INDEFINITE * float(np.trace(K)), rounding, np.finfo(float).tiny)
     try:
         cholesky(K, lower=True, overwrite_a=True, check_finite=False)
@@ -273,7 +273,7 @@ def _require_definite(K: Array, center: bool, label: str, rounding: float) -> No
 
 
 def _means_and_diagonals(views: Views) -> tuple[Array, Array]:
-    """Row means and diagonals of Gram matrices that are not centred as yet, in one pass."""
+    """Row means and diagonals of Gram matrices that are not centred yet, in one pass."""
     n = views.n_samples
     means, diagonals = np.empty((2, n)), np.empty((2, n))
 
@@ -288,7 +288,7 @@ def _means_and_diagonals(views: Views) -> tuple[Array, Array]:
 
 
 def _require_finite(views: Views, *drawn: Matrix) -> None:
-    """Raise an error that names the row and the column, where one of the rows drawn is not finite."""
+    """Raise an error that names the row and the column if a value in the rows drawn is not finite."""
     if all(np.all(np.isfinite(m.data if sp.issparse(m) else m)) for m in drawn):
         return
     for block in views.blocks():

@@ -79,11 +79,11 @@ class Kernel(NamedTuple):
 
 
 class Map(Protocol):
-    """What makes features of rows; `kernel` is what their inner products are, or come close to."""
+    """Feature map of rows: inner products of features are the values of a kernel, or close to them."""
 
     @property
     def n_features(self) -> int:
-        """How many features a row has."""
+        """Number of features of a row."""
 
     def __call__(self, x: Matrix) -> Array:
         """The features of these rows."""
@@ -104,7 +104,7 @@ class Gram(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """How many training rows there are."""
+        """Number of training rows."""
         return len(self.means)
 
     def __call__(self, x: Matrix) -> Array:
@@ -129,7 +129,7 @@ class Nystroem(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """How many independent landmarks there are."""
+        """Number of independent landmarks."""
         return int(self.root.shape[1])
 
     def __call__(self, x: Matrix) -> Array:
@@ -148,7 +148,7 @@ class Fourier(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """Two for each frequency."""
+        """Number of features: two for each frequency."""
         return 2 * int(self.frequencies.shape[1])
 
     def __call__(self, x: Matrix) -> Array:
@@ -163,7 +163,7 @@ class Fourier(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a kernel model has learned of its rows: maps, variances in feature space, and what they led to."""
+    """Fitted state of a kernel model: maps, variances in feature space, gammas and ridges."""
 
     maps: tuple[Map, Map]
     variances: tuple[Array, Array]
@@ -172,13 +172,13 @@ class Learned(NamedTuple):
 
 
 class Mapping:
-    """Parts of rows as parts of their features."""
+    """Function from parts of rows to parts of their features."""
 
     def __init__(self, maps: tuple[Map, Map], titles: Titles, block_rows: int) -> None:
         self.maps, self.titles, self.block_rows = maps, titles, block_rows
 
     def __call__(self, parts: Generator[Part, None, None], dtype: Any) -> Generator[Part, None, None]:
-        """Blocks of features to be computed; the rows they are of have been read."""
+        """Parts whose features are computed on demand; their rows are read already."""
         with closing(parts):
             for part in parts:
                 block = part.block()
@@ -196,7 +196,7 @@ class Mapping:
 
 
 class MappedViews(DerivedViews):
-    """Views whose blocks are features of the rows of other views, computed whenever they are asked for."""
+    """Views whose blocks are features of the rows of other views, computed on demand."""
 
     def __init__(self, views: Views, x: Map, y: Map) -> None:
         super().__init__(views)
@@ -204,17 +204,17 @@ class MappedViews(DerivedViews):
         self.widths = x.n_features, y.n_features
         self.dtype = np.dtype(np.float64)
         p = max(1, sum(self.widths))
-        # Sums of p x p, which a block of few rows costs as much as one of many, want longer ones.
+        # p x p sums cost the same for a block of few rows as for one of many: long blocks are better.
         block_rows = max(1, BLOCK_BYTES // (8 * p), min(p // 4, budget() // (64 * p)))
         self._mapping = Mapping(self.maps, views.titles, block_rows)
 
     @property
     def cut(self) -> Mapping:
-        """From rows to features."""
+        """The function from rows to features."""
         return self._mapping
 
     def inner(self, dtype: Any) -> Any:
-        """Rows are asked for as they are."""
+        """None: rows are read in their own precision."""
         return None
 
     def take(self, rows: Array) -> MappedViews:
@@ -223,7 +223,7 @@ class MappedViews(DerivedViews):
 
 
 def _levelled(x: Matrix) -> Matrix:
-    """Rows over their largest entries, so that squares of these neither vanish nor overflow."""
+    """Rows divided by their largest entries, so that squares neither vanish nor overflow."""
     sizes = abs(x).max(axis=1)
     sizes = np.ravel(sizes.toarray() if sp.issparse(sizes) else sizes)[:, None]
     factors = 1 / np.where(sizes > 0, sizes, 1.0)
@@ -231,12 +231,12 @@ def _levelled(x: Matrix) -> Matrix:
 
 
 def shifted(x: Matrix, shift: Array) -> Matrix:
-    """x - shift, or x where there is none."""
+    """x - shift, or x if the shift is empty."""
     return x - shift if len(shift) else x
 
 
 def stored(views: Views) -> ArrayViews:
-    """Features of all rows in memory."""
+    """Views on the features of all rows, in memory."""
     n = views.n_samples
     x, y = (np.empty((n, p)) for p in views.widths)
 

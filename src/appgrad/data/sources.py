@@ -1,4 +1,4 @@
-"""From whatever a user has to views, without importing what is not installed."""
+"""Views from user input, without importing packages that are not installed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
 
 
 def is_views(data: Any) -> bool:
-    """Whether this is a `Views` object, which holds both views."""
+    """True if this is a `Views` object, which holds both views."""
     # Delayed objects of Dask have every attribute one asks for.
     return not is_dask(data) and all(hasattr(data, name) for name in ("blocks", "reduce", "n_features_x"))
 
 
 def dask_back_end() -> Any:
-    """The back end for Dask, which needs more than the core."""
+    """The Dask back end, which needs optional packages."""
     try:
         from .cluster import dask as dask_views
     except ImportError as error:
@@ -55,11 +55,10 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     Columns are names or positions counted from zero; a range includes both ends, a name with a comma
     stands in double quotes. The two views may be columns of the same file. A source may be a folder of
     parquet or svmlight files, or a pattern such as `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block
-    by block in every pass; others are decoded once, and where that does not fit into scikit-learn's
+    by block in every pass. Others are decoded once and, if they do not fit into scikit-learn's
     `working_memory`, kept as plain numbers in a temporary file.
 
-    With a Dask `client`, files are read by its workers, in pieces, where they must be found under the same
-    paths.
+    With a Dask `client`, its workers read the files in pieces; they must find them under the same paths.
 
     Examples
     --------
@@ -72,7 +71,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     ...     CCA(1).fit(views).canonical_correlations_.round(4)
     array([0.237])
     """
-    # Models of arrays in memory need neither files nor clusters.
+    # Imported here: models of arrays in memory need neither files nor clusters.
     if client is not None:
         from .cluster.files import opened_by
 

@@ -1,4 +1,4 @@
-"""Where rows live: two views of the same rows, delivered block by block."""
+"""Two views of the same rows, delivered block by block: the protocol, and the base of back ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Block(NamedTuple):
-    """Consecutive rows of all views, the first of them row `offset`: one matrix a view, dense or CSR."""
+    """Consecutive rows of all views, the first being row `offset`: one matrix per view, dense or CSR."""
 
     offset: int
     views: tuple[Matrix, ...]
@@ -36,16 +36,16 @@ class Part(NamedTuple):
     block: Callable[[], Block]
 
 
-# From parts to other parts of the same rows, whose blocks have some precision.
+# Function from parts, and the precision of the blocks to make, to other parts of the same rows.
 Cut = Callable[[Generator[Part, None, None], Any], Generator[Part, None, None]]
 
 
 class Sweep(NamedTuple):
-    """One pass over the rows: what is made of every block, and how results are put together.
+    """One pass over the rows: `f` is called with every block, and `combine` merges two results.
 
-    `cuts`, each with the precision of its blocks, turn the rows of the views that hold them into what `f` is
-    given. At most `most` blocks are worked on at a time, of `threads` that there are where the pass was asked
-    for. `seen` is told of rows that have been delivered, there too.
+    `cuts`, each with the precision of its blocks, turn the stored rows into the blocks that `f` is given. At
+    most `most` blocks are worked on at a time. `threads` are those of the process that asks for the pass;
+    `seen` is called there, with numbers of rows that have been delivered.
     """
 
     f: Callable[[Block], Any]
@@ -57,12 +57,12 @@ class Sweep(NamedTuple):
     seen: Callable[[int], None] | None = None
 
     def over(self, parts: Generator[Part, None, None], threads: int) -> Any:
-        """The result for rows that come in this process, in a fixed order."""
+        """The result for rows read in this process, combined in a fixed order."""
         threads = threads if self.most is None else max(1, min(threads, self.most))
-        f, combine, parts = self.f, self.combine, told(parts, self.seen)
+        f, combine, parts = self.f, self.combine, reporting_rows(parts, self.seen)
         for cut, dtype in self.cuts:
             parts = cut(parts, dtype)
-        # Closed whatever happens: they hold a thread that reads, and a limit on the threads of BLAS.
+        # Always closed: they hold a reader thread, and a limit on the threads of BLAS.
         with (
             closing(parts) as parts,
             closing(ordered_map(lambda part: f(part.block()), parts, threads)) as results,
@@ -74,18 +74,18 @@ class Sweep(NamedTuple):
 
 
 class Titles(NamedTuple):
-    """What messages call the views and their columns."""
+    """Names of the views and their columns, for messages."""
 
     view_names: tuple[str, ...]
     names: tuple[Array | None, ...]
 
     def describe(self, view: int, column: int) -> str:
-        """A column: view 0 is X, view 1 is y."""
+        """A column's name for messages: view 0 is X, view 1 is y."""
         return describe(self.view_names[view], self.names[view], column)
 
 
 class Views(Protocol):
-    """Two views of the same rows, and the one way to compute anything from them."""
+    """Protocol of two views of the same rows, and of passes over them."""
 
     @property
     def n_samples(self) -> int:
@@ -113,33 +113,33 @@ class Views(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many blocks are worked on at a time."""
+        """Number of blocks worked on at a time."""
 
     @property
     def local(self) -> bool:
-        """Whether rows come to this process, and what is made of them may be kept here."""
+        """True if rows are read in this process, so that results may be kept here."""
 
     @property
     def groups(self) -> int | None:
-        """Into how many groups rows are put whose sums are added up, where they live in several places."""
+        """Number of groups of rows whose sums are added up, if rows are in several places; else None."""
 
     @property
     def names(self) -> tuple[Array | None, Array | None]:
-        """Column names of the two views, where there are any."""
+        """Column names of the two views, or None."""
 
     @property
     def view_names(self) -> tuple[str, str]:
-        """What messages call the two views."""
+        """Names of the two views, for messages."""
 
     @property
     def titles(self) -> Titles:
-        """Names of views and columns, for functions of blocks: these may be called far away."""
+        """Names of views and columns, for functions of blocks that may run on another machine."""
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order, in the precision of the views or in another one."""
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """The same blocks, each to be made when it is asked for."""
+        """The same blocks as parts, each made on demand."""
 
     def reduce(
         self,
@@ -150,23 +150,23 @@ class Views(Protocol):
     ) -> T:
         """`combine` over `f(block)` in a fixed order, so that two runs agree to the last bit.
 
-        At most so many blocks at a time, where results take much memory.
+        At most `most` blocks are worked on at a time, for results that take much memory.
         """
 
     def run(self, sweep: Sweep) -> Any:
-        """The same for a pass that may have come through views made of these."""
+        """Result of a pass, which may come from views derived from these."""
 
     def sum(self, f: Callable[[Block], Sequence[Array]], dtype: Any = None) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
 
     def regroup(self, groups: int) -> None:
-        """Put rows into so many groups, those of a run to go on with."""
+        """Put rows into this many groups, as in the run to be resumed."""
 
     def take(self, rows: Array) -> Views:
         """The views restricted to these rows, in this order."""
 
     def order(self, rng: np.random.Generator) -> Array:
-        """All rows in a random order that is not hard to read."""
+        """All rows in a random order that is fast to read."""
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
         """Minibatches of `size` rows in random order, each row once; the last one may be shorter."""
@@ -176,7 +176,7 @@ class Views(Protocol):
 
 
 class BaseViews:
-    """What every back end shares: reductions and minibatches in terms of `blocks` and `take`."""
+    """Base of all back ends: reductions and minibatches in terms of `blocks` and `take`."""
 
     n_samples: int
     widths: tuple[int, ...]
@@ -192,7 +192,7 @@ class BaseViews:
         raise NotImplementedError
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made; here they are made already."""
+        """Parts whose blocks are made already."""
         for block in self.blocks(dtype):
             yield Part(block.n_rows, partial(_same, block))
 
@@ -212,11 +212,11 @@ class BaseViews:
         return found
 
     def run(self, sweep: Sweep) -> Any:
-        """The result of a pass over rows that come to this process."""
+        """Result of a pass over rows read in this process."""
         return sweep.over(self.parts(sweep.dtype), sweep.threads)
 
     def regroup(self, groups: int) -> None:
-        """Rows that are in one place are in no groups."""
+        """Do nothing: rows in one place have no groups."""
 
     def sum(self, f: Callable[[Block], Sequence[Array]], dtype: Any = None) -> tuple[Array, ...]:
         """The arrays of `f(block)` added over all blocks."""
@@ -276,10 +276,10 @@ def _add(total: tuple[Array, ...], part: tuple[Array, ...]) -> tuple[Array, ...]
     return total
 
 
-def told(
+def reporting_rows(
     parts: Generator[Part, None, None], seen: Callable[[int], None] | None
 ) -> Generator[Part, None, None]:
-    """The same parts; someone is told of their rows."""
+    """Yield parts, reporting row counts to `seen`."""
     with closing(parts):
         for part in parts:
             if seen is not None:

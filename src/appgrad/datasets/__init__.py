@@ -1,4 +1,4 @@
-"""Problems with a known answer, and the data sets of the paper."""
+"""Simulated problems with known answers, and loaders of the paper's data sets."""
 
 from .loaders import Paired, load_mediamill, load_mnist, load_ptb, load_sparse
 from .planted import Planted, planted, sparse_planted

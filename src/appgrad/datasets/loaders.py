@@ -1,4 +1,4 @@
-"""The data sets of the paper, from a folder or from their official sources, as paired views."""
+"""Loaders of the paper's data sets, from a folder or from their official sources, as paired views."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..machine.arrays import Array
 
 Folder = str | os.PathLike[str] | None
 Loader = TypeVar("Loader", bound=Callable[..., Any])
-# What numpy, zipfile, bz2 and tarfile raise on files that are not what they should be, or lack an array.
+# Errors of numpy, zipfile, bz2 and tarfile on damaged files, files of another kind and missing arrays.
 DAMAGE = (BadZipFile, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, TarError)
 # Official sources. Keras and torchtext publish these checksums. LIBSVM publishes none: rows and labels of
-# Mediamill are counted instead (MEDIAMILL). Nor does UCSD: what comes from there is not checked.
+# Mediamill are counted instead (MEDIAMILL). UCSD publishes none: its file is not checked.
 SOURCES = {
     "mnist.npz": (
         "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
@@ -47,7 +47,7 @@ SOURCES = {
     ),
     "url_svmlight.tar.gz": ("http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz", None),
 }
-# Rows for training and testing, and labels set in each.
+# Number of rows, and of labels set, in the training and the test data.
 MEDIAMILL = {"train": (30993, 135217), "test": (12914, 56901)}
 # Sparse views made from public lists; they have no official source.
 SPARSE = {
@@ -69,7 +69,7 @@ class Paired(NamedTuple):
 
 
 def named(name: str) -> Callable[[Loader], Loader]:
-    """A loader whose errors on files that are cut, altered or of another kind name the data set."""
+    """Decorator of a loader: errors on damaged files, or files of another kind, name the data set."""
 
     def wrapped(load: Loader) -> Loader:
         @wraps(load)
@@ -88,9 +88,9 @@ def named(name: str) -> Callable[[Loader], Loader]:
 def load_mnist(folder: Folder = None) -> Paired:
     """Left and right halves of 60,000 + 10,000 handwritten digits, 392 pixels each, in [0, 1].
 
-    `folder` holds mnist.npz, or a folder mnist with it; without one it is downloaded and checked.
+    `folder` holds mnist.npz or mnist/mnist.npz; without a folder, the file is downloaded and checked.
     """
-    # numpy leaves a file open that it cannot read.
+    # Opened here, since numpy does not close a file that it cannot read.
     with _file("mnist.npz", folder, "mnist").open("rb") as file, np.load(file) as archive:
         arrays = {name.lower(): archive[name] for name in archive.files}
     (X, y), (X_test, y_test) = (_halves(arrays[name]) for name in ("x_train", "x_test"))
@@ -145,7 +145,7 @@ def load_ptb(folder: Folder = None, context: str = "next") -> Paired:
 
 
 def load_sparse(name: str, folder: Folder, test: float = 0.1, seed: int = 0) -> Paired:
-    """One of the sparse pairs of views (SPARSE) with a share of rows, drawn at random, for testing."""
+    """A sparse data set of SPARSE; a share `test` of the rows, drawn at random, is for testing."""
     X, y = sparse_views(name, folder)
     order = np.random.default_rng(seed).permutation(X.shape[0])
     size = round(test * len(order))
@@ -154,7 +154,7 @@ def load_sparse(name: str, folder: Folder, test: float = 0.1, seed: int = 0) -> 
 
 
 def sparse_views(name: str, folder: Folder) -> tuple[Any, Any]:
-    """Both views of one of the sparse pairs, all rows."""
+    """Both views of a sparse data set of SPARSE, all rows."""
     if name not in SPARSE:
         raise ValueError(f"no sparse views are called {name!r}: there are {', '.join(SPARSE)}")
     if folder is None:
@@ -167,7 +167,7 @@ def sparse_views(name: str, folder: Folder) -> tuple[Any, Any]:
 
 
 def _sparse(path: Path) -> Any:
-    # As with numpy.
+    # Opened here for the same reason as in load_mnist.
     with path.open("rb") as file:
         found = sp.csr_array(sp.load_npz(file))
     found.sort_indices()
@@ -175,7 +175,7 @@ def _sparse(path: Path) -> Any:
 
 
 def _in_context(ids: Array, context: str, p: int) -> tuple[Any, Any]:
-    """Indicators of words, and of what is around them."""
+    """Indicators of words, and indicators or counts of the words in their context."""
     if context == "next":
         return _indicators(ids[:-1, None], p), _indicators(ids[1:, None], p)
     middle = np.arange(2, len(ids) - 2)
@@ -184,7 +184,7 @@ def _in_context(ids: Array, context: str, p: int) -> tuple[Any, Any]:
 
 
 def _indicators(ids: Array, p: int) -> Any:
-    """Counts of p types in rows of a few words."""
+    """Sparse counts (n x p) of p word types in rows of a few words."""
     n, width = ids.shape
     found = sp.csr_array((np.ones(ids.size), ids.ravel(), np.arange(0, ids.size + 1, width)), shape=(n, p))
     found.sum_duplicates()
@@ -192,13 +192,13 @@ def _indicators(ids: Array, p: int) -> Any:
 
 
 def _words(path: Path) -> list[str]:
-    """The words of a text, and a mark where a line ends."""
+    """The words of a text, with "<eos>" at the end of each line."""
     with open_text(str(path)) as lines:
         return [word for line in lines for word in (*line.split(), "<eos>")]
 
 
 def _numbered(*texts: Iterable[str]) -> list[Array]:
-    """Numbers for words, the most frequent of the first text first."""
+    """Words as numbers, the most frequent of the first text first; words not in that text are dropped."""
     first = np.asarray(list(texts[0]))
     types, counts = np.unique(first, return_counts=True)
     number = {word: i for i, word in enumerate(types[np.argsort(-counts, kind="stable")])}
@@ -206,12 +206,12 @@ def _numbered(*texts: Iterable[str]) -> list[Array]:
 
 
 def _file(file: str, folder: Folder, place: str) -> Path:
-    """A file of a folder, or of a place within it; without a folder, downloaded."""
+    """Path of a file in folder/place or folder; without a folder, it is downloaded."""
     return downloaded(file) if folder is None else within(folder, file, place)
 
 
 def within(folder: str | os.PathLike[str], file: str, place: str) -> Path:
-    """A file of a folder, or of a place within it."""
+    """Path of a file in folder/place, or else in folder."""
     for path in (Path(folder) / place / file, Path(folder) / file):
         if path.exists():
             return path
@@ -220,7 +220,7 @@ def within(folder: str | os.PathLike[str], file: str, place: str) -> Path:
 
 
 def downloaded(file: str) -> Path:
-    """The file from its official source, kept in the user's cache, checked where a checksum is published."""
+    """Path of a file from its official source, in the user's cache; a published checksum is checked."""
     url, checksum = SOURCES[file]
     unpack = ", unpack it" if file.endswith(".tar.gz") else ""
     by_hand = f"download {url} elsewhere{unpack} and give the folder it is in (--data on the command line)"

@@ -1,4 +1,4 @@
-"""Problems with known answers, and the data sets of the paper."""
+"""Simulated problems with known answers; the loaders can be imported from here too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Planted(NamedTuple):
-    """Two views and the truth behind them."""
+    """Two views with their true correlations and weights."""
 
     X: Array
     y: Array
@@ -88,12 +88,12 @@ def sparse_planted(
     shared: bool = True,
     random_state: int | None = None,
 ) -> Planted:
-    """Gaussian views with canonical vectors of few columns, among columns correlated with their neighbours.
+    """Gaussian views with sparse canonical vectors; columns are correlated with their neighbours.
 
     Columns i and j of a view have correlation autocorrelation^|i - j|. Each canonical vector has weights on
-    `n_active` columns at random places, of random signs and sizes from 0.5 to 1 before they are made
-    uncorrelated and of unit variance: on the same columns for all, or with shared=False (and
-    autocorrelation=0, without which they would not be uncorrelated) on columns of their own.
+    `n_active` random columns, of random signs and sizes from 0.5 to 1 before they are made uncorrelated and
+    of unit variance. All vectors share the same columns; with shared=False each has its own, which needs
+    autocorrelation=0: otherwise they would not be uncorrelated.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def sparse_planted(
     weights = [_few(p, k, n_active, autocorrelation, shared, rng) for p in (n_features_x, n_features_y)]
     X, y = (_neighbours(n_samples, p, autocorrelation, rng) for p in (n_features_x, n_features_y))
     scores = rho * (X @ weights[0][0]) + np.sqrt(1 - rho**2) * rng.standard_normal((n_samples, k))
-    # The scores of y are replaced, and what is uncorrelated with them stays.
+    # Replace the scores of y; the part of y that is uncorrelated with them stays.
     y += (scores - y @ weights[1][0]) @ weights[1][1].T
     return Planted(X, y, rho, weights[0][0], weights[1][0])
 
@@ -123,7 +123,7 @@ def sparse_planted(
 def _few(
     p: int, k: int, n_active: int, a: float, shared: bool, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Weights W with W'SW = I on few rows, and S W."""
+    """Weights W on few rows with W'SW = I, and S W."""
     W = np.zeros((p, k))
     places = rng.permutation(p)
     for i in range(k):
@@ -136,7 +136,7 @@ def _few(
 
 
 def _neighbours(n: int, p: int, a: float, rng: np.random.Generator) -> Array:
-    """Columns each of which is a times the last one and noise, of unit variance."""
+    """Gaussian columns of unit variance, each `a` times the previous one plus noise."""
     X = rng.standard_normal((n, p))
     for j in range(1, p):
         X[:, j] = a * X[:, j - 1] + np.sqrt(1 - a * a) * X[:, j]

@@ -1,4 +1,4 @@
-"""URL Reputation as it is published: svmlight files, one a day, and which columns make which view."""
+"""Loader of URL Reputation as published: one svmlight file per day, and the columns of each view."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def load_url_reputation(
 ) -> Paired:
     """Host-based against lexical features of URLs, from the files of URL Reputation (Ma et al. 2009).
 
-    `folder` holds Day0.svm, Day1.svm, ... as unpacked from url_svmlight.tar.gz. Of each view the `n_features`
-    columns that most training rows have are kept; the first half of the first `n_samples` rows trains, the
-    other half tests. Which columns are which: the index lists given; else files host.txt and lexical.txt with
-    an index a line; else the file FeatureTypes, with an index and a type (host or lexical) a line. The
-    FeatureTypes of the archive has indices alone, of the real-valued features: these are then one view, all
-    others the other.
+    `folder` holds Day0.svm, Day1.svm, ... as unpacked from url_svmlight.tar.gz. Each view keeps the
+    `n_features` columns that occur in most training rows. The first half of the first
+    `n_samples` rows is for training, the other half for testing. The columns of each view come from the index
+    lists given; else from files host.txt and lexical.txt with one index per line; else from the file
+    FeatureTypes, with an index and a type (host or lexical) per line. FeatureTypes of the archive only lists
+    the indices of real-valued features: these are then one view, all others the other.
     """
     days = _days(folder)
     matrices, total = [], 0
@@ -58,7 +58,7 @@ def load_url_reputation(
 
 
 def is_url_reputation(folder: Folder) -> bool:
-    """Whether this folder holds the original files of URL Reputation."""
+    """True if this folder holds the original files of URL Reputation."""
     return folder is not None and any(
         place.is_dir() and any(place.glob("Day*.svm"))
         for place in (Path(folder), Path(folder) / "url_svmlight")
@@ -116,7 +116,7 @@ def _set(chosen: Sequence[int] | None) -> Array:
 
 
 def _typed(path: Path) -> tuple[Sequence[int], Sequence[int] | None]:
-    """Host-based and lexical columns of a FeatureTypes file; None for all others."""
+    """Host-based and lexical columns of a FeatureTypes file; without types, all listed ones and None."""
     indices, types = _indices(path)
     if not any(types):
         return indices, None
@@ -132,7 +132,7 @@ def _typed(path: Path) -> tuple[Sequence[int], Sequence[int] | None]:
 
 
 def _indices(path: Path) -> tuple[list[int], list[str]]:
-    """An index a line, and what follows it."""
+    """The index at the start of each line, and the text that follows it."""
     indices, types = [], []
     for number, text in enumerate(path.read_text().splitlines(), 1):
         parts = text.split()
@@ -146,7 +146,7 @@ def _indices(path: Path) -> tuple[list[int], list[str]]:
 
 
 def _most_frequent(rows: Any, chosen: Array, training: int, size: int) -> Any:
-    """Of the chosen columns those that most training rows have, in their order."""
+    """The `size` chosen columns that occur in most training rows, in their original order."""
     found = rows[:, chosen]
     counts = np.bincount(found[:training].indices, minlength=len(chosen))
     keep = np.sort(np.argsort(-counts, kind="stable")[:size])
@@ -157,7 +157,7 @@ def _most_frequent(rows: Any, chosen: Array, training: int, size: int) -> Any:
 
 
 def _unpacked(archive: Path) -> Path:
-    """The folder of an archive, unpacked beside it once."""
+    """The folder of an archive, which is unpacked beside it the first time."""
     place = archive.parent / "url_svmlight"
     if not (place / "complete").exists():
         with tarfile.open(archive) as files:

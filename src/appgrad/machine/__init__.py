@@ -1,1 +1,1 @@
-"""What a fit may use of the machine: threads, memory, array types."""
+"""Resources of the machine: threads, memory, array types."""

@@ -1,4 +1,4 @@
-"""Types of arrays, and the precision of double numbers."""
+"""Array types, and the machine precision of float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a fit may take, and how much there is."""
+"""Memory: the budget of a fit, and what the machine has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def budget() -> int:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory of this machine, or None where the system does not tell."""
+    """Bytes of memory of this machine, or None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -21,7 +21,7 @@ def physical_memory() -> int | None:
 
 
 def size(n_bytes: float) -> str:
-    """Bytes for people."""
+    """A number of bytes as readable text, such as '12 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit != "GB" else f"{n_bytes:.1f} GB"

@@ -1,4 +1,4 @@
-"""What a fit may use of the machine: memory, threads, which of them BLAS may use, work in a fixed order."""
+"""Threads: how many, which of them BLAS may use, and work given to them in a fixed order."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from threadpoolctl import ThreadpoolController
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Rows of a p x 3k matrix that stay in the cache while several things are done to them.
+# Rows of a p x 3k matrix that stay in the cache through several operations.
 CACHED_ROWS = 4096
 
 
 def blas_threads() -> int:
-    """Threads that BLAS would use here, so that threadpoolctl limits hold for sparse products too."""
+    """Number of threads BLAS would use here. Sparse products use as many, so threadpoolctl limits hold."""
     pools = [pool["num_threads"] for pool in _pools().info() if pool["user_api"] == "blas"]
     return max(1, min(pools, default=1))
 
 
 @cache
 def _pools() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy, looked for once: a search costs 5 ms, most of a small fit."""
+    """The BLAS libraries of numpy and scipy, found once: a search costs 5 ms, most of a small fit."""
     return ThreadpoolController()
 
 
@@ -38,7 +38,7 @@ _blas_owner = RLock()
 
 
 def _after_fork() -> None:
-    """A child has the threads of its parent no more, nor may it wait for a lock one of them holds."""
+    """Give a child process a new lock: its parent's threads, one of which may hold the old one, are gone."""
     global _blas_owner
     _blas_owner = RLock()
 
@@ -51,8 +51,8 @@ if hasattr(os, "register_at_fork"):
 def blas_limit(threads: int) -> Iterator[bool]:
     """Limit the threads of BLAS; yields False, with no limit set, while another thread holds one.
 
-    The limit belongs to the process: were two that overlap each to restore what they found, one of them
-    would leave its limit behind.
+    The limit belongs to the process. If two overlapping limits each restored what they found, one of them
+    would stay behind.
     """
     owner = _blas_owner
     if not owner.acquire(blocking=False):
@@ -66,7 +66,7 @@ def blas_limit(threads: int) -> Iterator[bool]:
 
 
 class _Shared:
-    """How many tasks of this process want BLAS to have one thread, and what ends that."""
+    """Number of tasks of this process that want one BLAS thread, and the limit to lift after the last."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.limit = Lock(), 0, ExitStack()
@@ -77,9 +77,9 @@ _shared = _Shared()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS with one thread, for as long as any of several tasks in this process wants that.
+    """Limit BLAS to one thread while any task in this process wants that.
 
-    Sums that BLAS forms on several threads depend on how many these are, and so on who else is at work.
+    Sums that BLAS forms on several threads depend on their number, and so on what else is running.
     """
     with _shared.lock:
         if not _shared.users:
@@ -97,9 +97,9 @@ def one_blas_thread() -> Iterator[None]:
 def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Generator[T, None, None]:
     """`map` in order over a thread pool, with at most `threads + 1` items in flight.
 
-    Each item is worked on by one thread, BLAS included: for blocks of rows faster than a parallel BLAS block
-    by block (subtracting and converting are parallel too), and no result depends on how many threads
-    there are. A single item is left to BLAS.
+    One thread works on each item, BLAS included. For blocks of rows this is faster than a parallel BLAS block
+    by block (subtracting and converting are parallel too), and no result depends on the number of threads.
+    A single item may use all threads of BLAS.
     """
     first, second = next(items), next(items, None)
     items = chain([first], [] if second is None else [second], items)
@@ -116,14 +116,14 @@ def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Genera
             while pending:
                 yield pending.popleft().result()
         finally:
-            # Whatever ends this early, nothing goes on behind its back.
+            # On an early exit, no task may go on running.
             for future in pending:
                 future.cancel()
             wait(pending)
 
 
 def read_ahead(reads: Iterator[Callable[[], T]]) -> Generator[Callable[[], T], None, None]:
-    """The same calls, made one after the other in a thread of their own, each before it is asked for."""
+    """Yield calls that return the results of `reads`, which run in order, ahead of use, in one thread."""
     reader = ThreadPoolExecutor(1, thread_name_prefix="appgrad-reader")
     before: Future[T] | None = None
     whole = False
@@ -137,24 +137,24 @@ def read_ahead(reads: Iterator[Callable[[], T]]) -> Generator[Callable[[], T], N
             yield before.result
         whole = True
     finally:
-        # Not waited for: whoever drops this may be the reader itself, or a child without its thread.
+        # Do not wait: this may run in the reader thread itself, or in a child process without it.
         reader.shutdown(wait=False, cancel_futures=not whole)
 
 
 def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
-    """f(rows) for ranges of the p rows of thin matrices, on as many threads as BLAS has; results in order.
+    """List of f(rows) for ranges of the p rows of thin matrices, in order, on as many threads as BLAS has.
 
-    Ranges fit into a cache: what is done to one costs little more than reading it once.
+    Ranges fit into a cache: several operations on one cost little more than reading it once.
     """
     ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
-    # Asking takes as long as a small task.
+    # Asking BLAS for its threads takes as long as a small task.
     threads = 1 if len(ranges) == 1 else min(blas_threads(), len(ranges))
     with blas_limit(1) as alone:
         if not alone or threads <= 1:
             return [f(rows) for rows in ranges]
-        # One task a thread: a task for each range would spend a tenth of the time on handing them out.
+        # One task per thread: one per range would spend a tenth of the time on scheduling.
         share = [ranges[i::threads] for i in range(threads)]
-        # In a context like this one, which is where numpy keeps what it is to say of overflows.
+        # Copy the context: numpy keeps its settings for overflow warnings there.
         futures = [
             workers(threads).submit(copy_context().run, lambda part: [f(rows) for rows in part], part)
             for part in share
@@ -167,7 +167,7 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
 
 
 def workers(threads: int) -> ThreadPoolExecutor:
-    """The threads of this process: starting new ones for every pass would take a tenth of a small one."""
+    """Thread pool of this process: starting threads for every pass would take a tenth of a small one."""
     return _workers(threads, os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Chunks of rows, on whatever machine: read when they are asked for, put together, cut into blocks."""
+"""Chunks of rows, on any machine: read on demand, put together, cut into blocks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ INDEX_BYTES = 4
 
 
 class Chunk(NamedTuple):
-    """Some rows of one view, and the call that reads them, wherever that is made.
+    """Some rows of one view, and a call that reads them on any machine.
 
-    `name` is what messages call it. What it is made of may be somewhere already: then `read` takes a
-    dictionary with the values of these keys. Chunks of the two views with the same `pair`, its first part,
-    are made of the same: its second part reads both at a time.
+    `name` is for messages. If a chunk is made of values that exist already, `needs` are their keys, and
+    `read` takes a dictionary of them. `pair` is a name and a call: chunks of the two views with the same name
+    are made of the same data, and the call reads both at once.
     """
 
     read: Callable[..., Any]
@@ -37,7 +37,7 @@ class Chunk(NamedTuple):
     pair: tuple[str, Callable[[], tuple[Any, Any]]] | None = None
 
     def filled(self, values: dict[Any, Any]) -> Chunk:
-        """The same with what it needs."""
+        """The chunk with the values it needs filled in."""
         if not self.needs:
             return self
         return self._replace(read=partial(self.read, {key: values[key] for key in self.needs}), needs=())
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
             return as_matrix(self.read(), self.name, min_rows=0)
 
     def with_other(self, other: Chunk) -> tuple[Matrix, Matrix]:
-        """The rows of this chunk, and of that of the other view that is made of the same."""
+        """The rows of this chunk, and of the chunk of the other view that is made of the same data."""
         assert self.pair is not None
         with self._named():
             x, y = self.pair[1]()
@@ -61,13 +61,13 @@ class Chunk(NamedTuple):
         except MemoryError:
             raise
         except Exception as error:
-            # Whatever the code that makes a chunk may raise: the user is to know which one it was.
+            # The code that makes a chunk may raise anything: tell the user which chunk it was.
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"{self.name} cannot be read: {reason}") from error
 
 
 class Measured(NamedTuple):
-    """What is known of rows once they have been read: shape, number type, stored entries."""
+    """Facts about rows that have been read: shape, number type, stored entries."""
 
     rows: int
     columns: int
@@ -82,7 +82,7 @@ class Measured(NamedTuple):
 
 
 def measured(chunks: Sequence[Chunk]) -> list[Measured]:
-    """What these chunks are like, each read once and dropped."""
+    """Facts about chunks, each of which is read once and dropped."""
     found = []
     for chunk in chunks:
         m = chunk.matrix()
@@ -113,12 +113,12 @@ class Group:
         self.kept = list(coalesced(map(Reader(x, y), self.ranges))) if keep else None
 
     def __sizeof__(self) -> int:
-        """Bytes of what is kept, for those who watch over memory."""
+        """Bytes of the rows kept, for the memory management of the cluster."""
         blocks = self.kept or []
         return 1000 + sum(_bytes(m) for block in blocks for m in block.views)
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be cut from the rows, each read while those before it are worked on."""
+        """Parts of the rows, which are read while earlier ones are worked on."""
         if self.kept is not None:
             for block in self.kept:
                 yield from _cut(block, dtype)
@@ -131,7 +131,7 @@ class Group:
     def take(self, rows: Array) -> Block:
         """These rows, which are in ascending order; only the chunks that hold them are read."""
         found: list[Block] = []
-        # One after the other: what is not asked for is not kept.
+        # One block at a time: rows that are not asked for are not kept.
         for block in self.kept if self.kept is not None else self._holding(rows):
             stop = block.offset + block.n_rows
             here = rows[np.searchsorted(rows, block.offset) : np.searchsorted(rows, stop)] - block.offset
@@ -147,9 +147,9 @@ class Group:
 
 
 class Reader:
-    """What reads ranges of rows, each within one chunk of either view, in ascending order.
+    """Reader of ranges of rows in ascending order, each within one chunk of either view.
 
-    The last chunk of each view stays until another one is needed.
+    It keeps the last chunk of each view until another one is needed.
     """
 
     def __init__(self, x: ViewChunks, y: ViewChunks) -> None:
@@ -187,16 +187,16 @@ class Reader:
 
 
 class Rows:
-    """Parts of the rows of a group as parts of some of its rows, which are in ascending order.
+    """Function from parts of a group to parts of its chosen rows, which are in ascending order.
 
-    The first of them is row `first` of all that were chosen.
+    The first of these is row `first` of all chosen rows.
     """
 
     def __init__(self, rows: Array, first: int) -> None:
         self.rows, self.first = rows, first
 
     def __call__(self, parts: Iterable[Part], start: int) -> Generator[Part, None, None]:
-        """Blocks of the rows chosen; the parts begin at row `start`."""
+        """Parts of the rows chosen; the parts given begin at row `start`."""
         for part in parts:
             lo, hi = np.searchsorted(self.rows, [start, start + part.rows])
             if lo < hi:
@@ -210,7 +210,7 @@ class Rows:
 
 
 def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Blocks put together until they are large enough: partial sums are O(k p), whatever a block holds."""
+    """Yield blocks, put together until they are large enough: partial sums are O(k p) for any block."""
     waiting: list[Block] = []
     size = entries = 0
     for block in blocks:
@@ -219,7 +219,7 @@ def coalesced(blocks: Iterable[Block]) -> Iterator[Block]:
         entries += sum(int(m.nnz) for m in block.views if sp.issparse(m))
         least = least_entries(sum(m.shape[1] for m in block.views))
         sparse = all(map(sp.issparse, block.views))
-        # Dense ones are large enough sooner: what is added up is no larger than a few of their rows.
+        # Dense blocks are large enough sooner: partial sums are no larger than a few of their rows.
         if entries >= least and size >= BLOCK_BYTES if sparse else size >= BLOCK_BYTES // 4:
             yield _together(waiting)
             waiting, size, entries = [], 0, 0
@@ -236,7 +236,7 @@ def _cut(block: Block, dtype: Any) -> Iterator[Part]:
     x, y = block.views
     views = ArrayViews(x, y, threads=1)
     if views.sparse:
-        # Coalesced already: as few as leave several threads something to do.
+        # Coalesced already: cut only as far as several threads need.
         count = max(1, sum(_bytes(m) for m in block.views) // BLOCK_BYTES)
         views.block_rows = -(-views.n_samples // count)
     for part in views.parts(dtype):

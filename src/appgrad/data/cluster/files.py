@@ -1,4 +1,4 @@
-"""Files in pieces that can be read apart from each other, on any machine that has them."""
+"""Files in pieces, each of which can be read alone on any machine that has the file."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ PIECE_BYTES = 2 * BLOCK_BYTES
 
 
 class FileFacts(NamedTuple):
-    """What one file holds; `steps` are rows that are best read together, one after the other.
+    """Facts about one file; `steps` are numbers of consecutive rows that are best read together.
 
-    None of them: the file is decoded as a whole.
+    If `steps` is None, the file is decoded as a whole.
     """
 
     rows: int
@@ -51,7 +51,7 @@ def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
     """Views on two sources of files, read by the workers of a cluster."""
     pins, found = [worker.address for worker in cluster.workers], []
     for label in (x, y):
-        # Workers may have been started in another folder.
+        # An absolute path: workers may have been started in another folder.
         path, *rest = label.split("::")
         source = "::".join([path if "://" in path else os.path.abspath(path), *rest])
         try:
@@ -69,7 +69,7 @@ def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
 
 
 def listed(source: str) -> tuple[list[str], str]:
-    """The files of a source and their kind, as they are found here."""
+    """The files of a source and their kind, as found on this machine."""
     path, key, _ = selected(source)
     paths, kind = files_of(path)
     require_key(source, key, kind)
@@ -77,12 +77,12 @@ def listed(source: str) -> tuple[list[str], str]:
 
 
 def all_facts(source: str, kind: str, paths: list[str]) -> list[FileFacts]:
-    """What some files of a source hold."""
+    """Facts about some files of a source."""
     return [file_facts(source, kind, path) for path in paths]
 
 
 def file_facts(source: str, kind: str, path: str) -> FileFacts:
-    """What one file of a source holds."""
+    """Facts about one file of a source."""
     _, key, columns = selected(source)
     choose, when = chooser(columns), stamp(path)
     with explained(path, kind):
@@ -108,9 +108,9 @@ def file_facts(source: str, kind: str, path: str) -> FileFacts:
 
 
 def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[FileFacts]) -> Source:
-    """The rows of a source in chunks of which workers can hold several.
+    """A source of files in chunks so small that workers can hold several.
 
-    Files that are decoded as a whole are chunks themselves.
+    A file that is decoded as a whole is one chunk.
     """
     first, chunks = facts[0], list[Chunk]()
     if not sum(fact.rows for fact in facts) or not first.columns:
@@ -139,7 +139,7 @@ def _listed(names: Array | None) -> list[Any]:
 
 
 def _ranges(steps: tuple[int, ...], most: int) -> list[tuple[int, int, tuple[int, int]]]:
-    """Ranges of rows, and of steps, of at most so many rows unless a single step has more."""
+    """Ranges of rows, and of steps, of at most `most` rows unless a single step has more."""
     found, start, stop, first = [], 0, 0, 0
     for i, rows in enumerate(steps):
         if stop > start and stop + rows - start > most:
@@ -160,7 +160,7 @@ def _read(
     dtype: Any,
     when: tuple[int, int],
 ) -> Matrix:
-    """Some rows of one file, which must be what it was."""
+    """Some rows of one file; raise an error if it has changed."""
     path, key, columns = selected(source)
     start, stop = rows
     if stamp(path) != when:
@@ -182,7 +182,7 @@ def _read(
     m = read_table(source).matrix
     m = m if stop - start == m.shape[0] else m[start:stop]
     if sp.issparse(m) and m.shape[1] < width:
-        # Zeros are left out: other files may have columns that this one does not mention.
+        # Zeros are not written: other files may have columns that this one does not mention.
         m = sp.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width))
     return m
 

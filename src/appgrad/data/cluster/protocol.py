@@ -1,4 +1,4 @@
-"""Who does the work: workers with memory of their own, what they are told, and chunks they can hold."""
+"""Clusters and their workers, sources of chunks, and checks that chunks fit into memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...machine.memory import physical_memory
 from ...machine.threads import blas_threads
 from .chunks import Chunk, Measured, measured
 
-# Rows are kept in the memory of workers where they take no more of it than this: from 0.6 on, Dask moves data
-# to disk. A chunk is read, converted, and the next one read meanwhile: three of them must fit.
+# Rows are kept in the memory of workers if they take no more than KEPT_SHARE of it: from 0.6 on, Dask moves
+# data to disk. A chunk is read and converted while the next one is read: three of them must fit.
 KEPT_SHARE, CHUNK_SHARE, COPIES = 0.4, 0.8, 3
-# Chunks that are looked at, where not all of them have to be.
+# Number of chunks to look at if not all are needed.
 LOOKED_AT = 8
-# Where a machine does not tell how much memory it has.
+# Bytes assumed for a machine that does not report its memory.
 UNKNOWN_MEMORY = 8 * 2**30
 
 
@@ -29,36 +29,36 @@ class Worker(NamedTuple):
 
 
 class LostError(ConnectionError):
-    """Workers are gone, and with them what others needed: begin again with what is left."""
+    """Workers are gone, with data that others needed: begin again with those left."""
 
 
 class Cluster(Protocol):
-    """Who does the work. A worker may be asked to do something; another does it if that one is gone."""
+    """Protocol of a cluster. A task may name a worker; another one does it if that worker is gone."""
 
     workers: list[Worker]
 
     @property
     def threads(self) -> Callable[[], int]:
-        """What says how many threads there are, where it is called."""
+        """A function that returns the number of threads where it is called."""
 
     def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Any:
-        """What will be f(*args), of whose arguments some may be what was returned here or by `spread`."""
+        """A future of f(*args); arguments may be futures, or what `spread` returns."""
 
     def spread(self, value: Any) -> Any:
-        """A value that all workers have."""
+        """Send a value to all workers; return what stands for it in `submit`."""
 
     def result(self, future: Any) -> Any:
-        """What a call has returned. Raises `LostError`, or MemoryError for workers that died of it."""
+        """The result of a call. Raises `LostError`, or MemoryError if workers died of it."""
 
     def finished(self, futures: Sequence[Any]) -> Iterator[int]:
-        """Which calls have ended, as they do."""
+        """Yield the positions of calls as they end."""
 
     def lost(self, future: Any) -> bool:
-        """Whether nobody will do this any more."""
+        """True if the task or its data are gone."""
 
 
 class Here:
-    """This process, where there is no cluster."""
+    """This process as a cluster of one worker."""
 
     threads = staticmethod(blas_threads)
 
@@ -66,31 +66,31 @@ class Here:
         self.workers = [Worker(None, float(physical_memory() or UNKNOWN_MEMORY))]
 
     def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Any:
-        """Done at once."""
+        """f(*args), computed at once."""
         return f(*args)
 
     def spread(self, value: Any) -> Any:
-        """It is here."""
+        """The value itself."""
         return value
 
     def result(self, future: Any) -> Any:
-        """It is here too."""
+        """The future itself, which is the result."""
         return future
 
     def finished(self, futures: Sequence[Any]) -> Iterator[int]:
-        """All of them."""
+        """All positions: every call has ended."""
         return iter(range(len(futures)))
 
     def lost(self, future: Any) -> bool:
-        """Never."""
+        """False: nothing is ever lost."""
         return False
 
 
 class Source(NamedTuple):
-    """One view as chunks, with the futures that some of them need; `persisted` if they are nothing else.
+    """One view as chunks, with the futures that some of them need; `persisted` if all chunks are futures.
 
-    `dtype` and `row_bytes` are what is said of the rows, where something is; `smaller` is how to get smaller
-    chunks.
+    `dtype` and `row_bytes` are what is known of the rows before they are read; `smaller` is the advice on how
+    to get smaller chunks.
     """
 
     chunks: tuple[Chunk, ...]
@@ -118,9 +118,9 @@ class Source(NamedTuple):
 
 
 def looked_at(cluster: Cluster, sources: tuple[Source, Source]) -> list[tuple[Source, Measured]]:
-    """Sources with the rows of all their chunks, and what these are like.
+    """Sources with the number of rows of every chunk, and facts about their rows.
 
-    From some chunks of each view, or from all of them where their rows are not known.
+    These come from some chunks of each view, or from all of them if numbers of rows are not known.
     """
     pins = [worker.address for worker in cluster.workers]
     pending: list[list[tuple[list[Chunk], Any]]] = []
@@ -171,7 +171,7 @@ def looked_at(cluster: Cluster, sources: tuple[Source, Source]) -> list[tuple[So
 
 
 def require_memory(cluster: Cluster, source: Source, row_bytes: float) -> None:
-    """Raise where a worker could not hold what is made of one chunk."""
+    """Raise an error if a worker could not hold one chunk and its copies."""
     rows, memory = source.longest, min(worker.memory for worker in cluster.workers)
     if COPIES * rows * row_bytes > CHUNK_SHARE * memory:
         raise MemoryError(
@@ -181,9 +181,9 @@ def require_memory(cluster: Cluster, source: Source, row_bytes: float) -> None:
 
 
 def advice(cluster: Cluster, source: Source, row_bytes: float) -> str:
-    """How to get chunks that fit."""
+    """Advice on how to get chunks that fit."""
     memory = min(worker.memory for worker in cluster.workers)
-    # Where workers died of chunks that seemed to fit, half of them may.
+    # If workers died of chunks that seemed to fit, chunks of half the size may fit.
     fits = min(CHUNK_SHARE * memory / COPIES / max(row_bytes, 1.0), source.longest / 2)
     if not source.longest:
         return "use smaller chunks, or workers with more memory"

@@ -1,4 +1,4 @@
-"""Views on chunks of rows that workers hold or read: groups of them, one task each, added in a fixed tree."""
+"""Views on chunks that workers hold or read: one task per group of chunks, added in a fixed tree."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from .protocol import (
 
 logger = logging.getLogger("appgrad")
 
-# Chunks that stay in memory when rows are asked for that are not kept, and the share of memory they take.
-# Minibatches are drawn from half as many at a time, for those that come next are read meanwhile.
+# Chunks that stay in memory if rows are not kept, and the share of memory they may take. Minibatches are
+# drawn from half as many at a time, while the next ones are read.
 SHELF, SHELF_SHARE = 128, 0.125
-# Blocks of rows on their way to this process, values kept by workers for the next pass, and how often a pass
-# is begun when workers are lost.
+# Blocks of rows on their way to this process, values kept by workers for the next pass, and attempts at a
+# pass when workers are lost.
 IN_FLIGHT, SENT, ATTEMPTS = 8, 8, 8
 
 
 class Work(NamedTuple):
-    """What is done with every block of a pass, as it is sent to workers."""
+    """A pass as it is sent to workers."""
 
     sweep: Sweep
     working_memory: float
@@ -66,7 +66,7 @@ class ClusterViews(BaseViews):
         self.view_names, self.names = (x.label, y.label), (x.names, y.names)
         self.threads = blas_threads()
         for source in (x, y):
-            # Before any chunk is read: that may be more than a worker survives.
+            # Checked before any chunk is read, since a chunk that is too large kills a worker.
             require_memory(cluster, source, self._row_bytes)
         (x, fact_x), (y, fact_y) = self._persevering(partial(looked_at, cluster, (x, y)))
         self.sources = x, y
@@ -83,7 +83,7 @@ class ClusterViews(BaseViews):
             require_memory(cluster, source, self._row_bytes)
         # Groups are about equal: the smallest worker counts.
         memory = len(cluster.workers) * min(worker.memory for worker in cluster.workers)
-        # What is persisted is in memory as it is.
+        # Persisted data are in memory already.
         self.kept = (x.persisted and y.persisted) or self._row_bytes * self.n_rows <= KEPT_SHARE * memory
         self._shelf_size = int(max(2, min(SHELF, SHELF_SHARE * memory / (self._row_bytes * x.longest))))
         self.regroup(len(cluster.workers))
@@ -96,28 +96,28 @@ class ClusterViews(BaseViews):
         )
 
     def regroup(self, groups: int) -> None:
-        """Put chunks into so many groups, or as many as there are rows, and these on workers."""
+        """Put chunks into this many groups, at most one per row, and assign them to workers."""
         starts = self.starts[0][:-1]
         cuts = self.n_rows * np.arange(1, groups) // groups
         if len(starts) >= groups:
-            # Else several groups read the same chunk, each for its own rows.
+            # Otherwise several groups read the same chunk, each for its own rows.
             cuts = starts[np.minimum(np.searchsorted(starts, cuts), len(starts) - 1)]
         self.spans = list(pairwise(sorted({0, *map(int, cuts), self.n_rows})))
         self.groups = len(self.spans)
         workers = [worker.address for worker in self.cluster.workers]
         self.pins = [workers[g * len(workers) // self.groups] for g in range(self.groups)]
-        # Read when they are needed, and those before given up first.
+        # Release the old groups first; new ones are read when they are needed.
         self._sent.clear()
         self._shelf.clear()
         self._holders = [None] * self.groups
 
     @property
     def entries(self) -> float:
-        """Stored entries of a row of both views, as in the chunks that were looked at."""
+        """Stored entries of a row of both views, on average over the chunks that were looked at."""
         return float(self._entries)
 
     def run(self, sweep: Sweep) -> Any:
-        """One task for each group, then for each two of them, each four ..."""
+        """Result of a pass: one task for each group, then for each two of them, each four ..."""
         work = Work(sweep._replace(seen=None, cuts=()), get_config()["working_memory"], self.cluster.threads)
         counted: set[int] = set()
 
@@ -144,7 +144,7 @@ class ClusterViews(BaseViews):
                     counted.add(i)
                     sweep.seen(groups[i][2])
                 if len(found) == len(first):
-                    # Brought here while the other one is at work.
+                    # Fetch this result while the other task is running.
                     results[i] = self.cluster.result(first[i])
             if not results:
                 results = {i: self.cluster.result(future) for i, (_, future) in enumerate(found)}
@@ -153,7 +153,7 @@ class ClusterViews(BaseViews):
         return self._persevering(once)
 
     def take(self, rows: Array) -> ClusterViews | ArrayViews:
-        """These rows: where they are when in ascending order, else in this process."""
+        """The views restricted to these rows: on the workers if in ascending order, else in this process."""
         rows = np.asarray(rows)
         if np.any(np.diff(rows) <= 0):
             unique, place = np.unique(rows, return_inverse=True)
@@ -165,7 +165,7 @@ class ClusterViews(BaseViews):
         return found
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
-        """Every row once, brought to this process: the next ones while those before are worked on."""
+        """Every row once, brought to this process; the next ones come while earlier ones are worked on."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         offset, on_the_way, waiting = 0, 0, deque[tuple[int, Callable[[], Block]]]()
         for pin, hold, rows in self._units():
@@ -181,7 +181,7 @@ class ClusterViews(BaseViews):
             offset += count
 
     def order(self, rng: np.random.Generator) -> Array:
-        """All rows in random order; where they are not kept, those of some chunks at a time.
+        """All rows in random order; if they are not kept, shuffled within sets of chunks.
 
         Chunks are then read once a pass, as long as the rows drawn at a time come from two sets of them.
         """
@@ -198,7 +198,7 @@ class ClusterViews(BaseViews):
         return max(1, int(BLOCK_BYTES / self._row_bytes))
 
     def _units(self) -> Iterator[tuple[str | None, Callable[[], Any], Array]]:
-        """Where rows are, what holds them, and which they are, a block's worth at a time."""
+        """Yield a worker, a call that returns the holder of rows, and the rows, one block at a time."""
         where = None if self.rows is None else np.unique(self._chunks_of(self.rows))
         scattered = where is not None and self._shelf_size < len(where) and self.n_samples <= self._block_rows
         if self.kept or scattered:
@@ -223,7 +223,7 @@ class ClusterViews(BaseViews):
     def _fetching(
         self, pin: str | None, hold: Callable[[], Any], rows: Array, dtype: Any
     ) -> Callable[[], Block]:
-        """A call that returns rows which are on their way, and asks for them again where these are lost."""
+        """A call that returns rows asked for already, and asks for them again if they are lost."""
 
         def asked() -> Any:
             return self.cluster.submit(_taken, hold(), rows, dtype, pin=pin)
@@ -232,13 +232,13 @@ class ClusterViews(BaseViews):
         return lambda: self._persevering(lambda: self.cluster.result(first.pop() if first else asked()))
 
     def _holder(self, g: int) -> Any:
-        """The rows of a group, on a worker: read, or to be read."""
+        """Future of a group on its worker; its rows are kept, or read in every pass."""
         if self._holders[g] is None:
             self._holders[g] = self._group(*self.spans[g], self.pins[g], self.kept)
         return self._holders[g]
 
     def _shelved(self, chunk: int, pin: str | None) -> Any:
-        """A chunk in the memory of a worker, one of the last few that were asked for."""
+        """Future of a chunk in the memory of a worker; only the last few chunks asked for are held."""
         if chunk not in self._shelf:
             start, stop = map(int, self.starts[0][chunk : chunk + 2])
             self._shelf[chunk] = self._group(start, stop, pin, True)
@@ -257,27 +257,27 @@ class ClusterViews(BaseViews):
         return self.cluster.submit(_loaded, start, stop, *sides, keep, needs, pin=pin)
 
     def _chosen(self) -> Iterator[tuple[int, Any, int]]:
-        """Groups that have rows, which of them are chosen, and how many."""
+        """Yield groups with chosen rows, these rows (None for all), and their number."""
         for g, (start, stop) in enumerate(self.spans):
             if self.rows is None:
                 yield g, None, stop - start
                 continue
             lo, hi = self._within(g)
             if lo < hi:
-                # The rows of these views never change.
+                # Sent once: the rows of these views never change.
                 if -1 - g not in self._sent:
                     rows = self._submit(g, Rows, self.rows[lo:hi], lo)
                     self._sent[-1 - g] = None, rows
                 yield g, self._sent[-1 - g][1], hi - lo
 
     def _within(self, g: int) -> tuple[int, int]:
-        """Which of the rows chosen are in a group."""
+        """The range of the chosen rows that is in a group."""
         assert self.rows is not None
         lo, hi = np.searchsorted(self.rows, self.spans[g])
         return int(lo), int(hi)
 
     def _constant(self, value: Any) -> Any:
-        """What several passes need, sent once; kept here too, so that no other has its identity."""
+        """A value that several passes need, sent once; kept here too, so that its id is not used again."""
         if id(value) not in self._sent:
             self._sent[id(value)] = value, self.cluster.spread(value)
         while sum(key >= 0 for key in self._sent) > SENT:
@@ -288,7 +288,7 @@ class ClusterViews(BaseViews):
         return self.cluster.submit(f, *args, pin=self.pins[g])
 
     def _persevering(self, once: Callable[[], Any]) -> Any:
-        """What a call returns, made again when workers have taken along what it needs."""
+        """The result of a call, which is repeated if workers are lost with data it needs."""
         for attempt in range(ATTEMPTS):
             try:
                 return once()
@@ -300,7 +300,7 @@ class ClusterViews(BaseViews):
                 for g, holder in enumerate(self._holders):
                     if holder is not None and self.cluster.lost(holder):
                         self._holders[g] = None
-                # It takes a moment until everyone knows.
+                # It takes a moment until the whole cluster has noticed.
                 time.sleep(0.1 * 2**attempt)
             except MemoryError as error:
                 source = max(self.sources, key=lambda source: source.longest)
@@ -308,7 +308,7 @@ class ClusterViews(BaseViews):
         raise ConnectionError(f"workers, or data they held, are lost again and again: {last}") from last
 
     def _paired(self, min_rows: int) -> int:
-        """The number of rows, which must be that of both views."""
+        """The number of rows, which must be the same in both views."""
         x, y = (source.n_samples for source in self.sources)
         if x != y:
             raise ValueError(
@@ -326,7 +326,7 @@ def _loaded(start: int, stop: int, x: ViewChunks, y: ViewChunks, keep: bool, val
 
 
 def _swept(group: Group, work: Work, rows: Rows | None, dtypes: list[Any], *cuts: Any) -> Any:
-    """The result of a pass for the rows of one group, on as many threads as there are."""
+    """The result of a pass for the rows of one group, on all threads of the worker."""
     sweep = work.sweep._replace(cuts=tuple(zip(cuts, dtypes, strict=True)))
     parts = group.parts(sweep.dtype)
     if rows is not None:
@@ -337,7 +337,7 @@ def _swept(group: Group, work: Work, rows: Rows | None, dtypes: list[Any], *cuts
 
 
 def _combined(work: Work, a: Any, b: Any) -> Any:
-    """Two results in one; what is added to may be needed again, should this be computed anew."""
+    """Two results combined; the first is copied, since it is needed again if this task is repeated."""
     return work.sweep.combine(copy.deepcopy(a), b)
 
 

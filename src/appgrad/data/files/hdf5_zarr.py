@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array
-from .parquet import GAP, SPAN_BYTES
+
+# Rows between two that are asked for that are read along, and bytes that are read at a time then.
+GAP, SPAN_BYTES = 256, 2**23
 
 
 class StoredRows:
-    """A matrix on disk whose rows are read when they are asked for, best `step` of them at a time."""
+    """A matrix on disk whose rows are read on demand, best `step` of them at a time."""
 
     ndim = 2
 
@@ -26,7 +28,7 @@ class StoredRows:
         return np.asarray(self.read(0, self.shape[0]), dtype=dtype)
 
     def __getitem__(self, index: Any) -> Array:
-        """Some rows: a range, or any in any order, read in runs of near ones."""
+        """A range of rows, or any rows in any order; rows near each other are read in one run."""
         if isinstance(index, slice):
             start, stop, _ = index.indices(self.shape[0])
             return self.read(start, stop)
@@ -83,7 +85,7 @@ def _only(found: list[str], key: str | None, path: str) -> str:
 
 
 def _stored(array: Any) -> StoredRows:
-    """An array of any library that cuts rows by slices."""
+    """The rows of an array of any library that slices rows."""
     step = array.chunks[0] if array.chunks else 1
     if array.ndim == 1:
         return StoredRows(

@@ -1,4 +1,4 @@
-"""Views on files: read ahead, in runs of rows, and noticed when they change."""
+"""Views on files, which are read ahead, in runs of rows, and checked for changes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ..arrays import ArrayViews
 from ..blocks import ENTRY_BYTES
 from ..views import Block, Part
 
-# Sizes and times of files, by their paths.
+# Sizes and modification times of files, by path.
 Stamps = dict[str, tuple[int, int]]
-# Rows of files are read in runs of so many bytes, and shuffled so many runs at a time: sorted rows must not
-# bias a minibatch, and single rows take as long to read as a run.
+# Bytes of a run of rows read from a file, and runs shuffled at a time: sorted rows must not bias a minibatch,
+# and a single row takes as long to read as a run.
 RUN_BYTES, RUNS = 2**20, 64
-# The least that is read of a mapped file.
+# Bytes of a page, the least that is read of a mapped file.
 PAGE = 4096
 
 
 def views_of(x: Matrix, y: Matrix, stamps: Stamps | None = None, **about: Any) -> ArrayViews:
-    """Views on two matrices, wherever they are."""
+    """Views on two matrices, in memory or on disk."""
     if any(_is_stored(m) for m in (x, y)):
         return StoredViews(x, y, stamps=stamps, **about)
     return ArrayViews(x, y, **about)
 
 
 class StoredViews(ArrayViews):
-    """Views on two matrices of which one at least is read from a file whenever rows are asked for.
+    """Views on two matrices, at least one of which is read from a file in every pass.
 
     `stamps` are those of the files when they were opened.
     """
@@ -44,7 +44,7 @@ class StoredViews(ArrayViews):
         self.stamps = stamps or {}
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
-        """Blocks to be made, each read while those before it are worked on."""
+        """Parts whose blocks are read while earlier ones are worked on."""
         self._require_unchanged()
         parts = list(super().parts(dtype))
         if len(parts) == 1:
@@ -56,7 +56,7 @@ class StoredViews(ArrayViews):
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
-        """Raise when a file that is read in every pass is not what it was: rows of two would be mixed."""
+        """Raise an error if a file has changed since it was opened: rows of two versions would be mixed."""
         for path, before in self.stamps.items():
             if stamp(path) != before:
                 raise ValueError(
@@ -64,7 +64,7 @@ class StoredViews(ArrayViews):
                 )
 
     def order(self, rng: np.random.Generator) -> Array:
-        """Runs of rows at random, shuffled many runs at a time."""
+        """All rows in random order: random runs of rows, shuffled many runs at a time."""
         n, m = self.n_samples, (self.x, self.y)
         entries = (ENTRY_BYTES * z.nnz / n if sp.issparse(z) else z.shape[1] * z.dtype.itemsize for z in m)
         run = max(1, int(RUN_BYTES / max(sum(entries), 1)))
@@ -80,7 +80,7 @@ class StoredViews(ArrayViews):
 
 
 def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """What changes when a file, or one in a folder, is written to: sizes and times."""
+    """Total size and last modification time of a file or folder, to notice when it is written to."""
     files = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names] or [
         str(path)
     ]
@@ -89,7 +89,7 @@ def stamp(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def _read(make: Callable[[], Block]) -> Block:
-    """A block whose numbers have come from the disk: those of a mapped file come when they are looked at."""
+    """A block with its numbers read from disk: those of a mapped file are read when they are used."""
     block = make()
     for z in block.views:
         for part in (z.data, z.indices) if sp.issparse(z) else (z,):
@@ -101,13 +101,13 @@ def _read(make: Callable[[], Block]) -> Block:
 
 
 def _is_stored(m: Matrix) -> bool:
-    """Whether rows come from a file each time they are asked for."""
+    """True if rows are read from a file each time they are asked for."""
     values = m.data if sp.issparse(m) else m
     return not isinstance(values, np.ndarray) or _is_mapped(values)
 
 
 def _is_mapped(values: Any) -> bool:
-    """Whether an array is a mapped file, or a view of one under the name of a plain array."""
+    """True if an array is a mapped file, or a plain array that is a view of one."""
     while isinstance(values, np.ndarray):
         if isinstance(values, np.memmap):
             return True

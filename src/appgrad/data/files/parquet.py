@@ -12,9 +12,8 @@ from ...machine.arrays import Array, Matrix
 from .spool import Spool
 from .text import Choose
 
-# Cells of a parquet file that are decoded at a time; rows between two that are asked for that are read along,
-# and bytes that are read at a time then.
-BATCH_CELLS, GAP, SPAN_BYTES = 2**20, 256, 2**23
+# Cells of a parquet file that are decoded at a time.
+BATCH_CELLS = 2**20
 
 
 def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:

@@ -52,17 +52,17 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
     )
 
 
-# What libraries raise on files that are cut, altered or of another kind.
+# Errors of libraries on files that are damaged or of another kind.
 BROKEN = (
     *(OSError, ValueError, EOFError, LookupError, ArithmeticError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, csv.Error, tokenize.TokenError),
 )
-# Endings, and what reads them.
+# Endings of file names, by kind of file.
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 SVM = (".svm", ".svm.gz", ".svmlight", ".svmlight.gz")
 HDF5 = (".h5", ".hdf5")
 KINDS = (*TEXT, *SVM, *HDF5, ".npy", ".npz", ".parquet", ".zarr")
-# Those that have arrays to name, and those that may be many files.
+# Kinds with named arrays, and kinds that may be many files.
 KEYED, MANY = (".npz", *HDF5, ".zarr"), (*SVM, ".parquet")
 
 
@@ -92,7 +92,7 @@ def selected(source: str) -> tuple[str, str | None, str | None]:
 
 
 def require_key(source: str, key: str | None, kind: str) -> None:
-    """Raise where an array is asked for by name of files that have none."""
+    """Raise an error if an array is asked for by name in files without named arrays."""
     if key is not None and kind not in KEYED:
         raise ValueError(
             f"{source}: only .npz, .h5 and .zarr have arrays to name; for columns use '::columns={key}'"
@@ -101,7 +101,7 @@ def require_key(source: str, key: str | None, kind: str) -> None:
 
 @contextmanager
 def explained(path: str, kind: str) -> Iterator[None]:
-    """Errors of what reads a file say which file, and what it was taken for."""
+    """Turn errors of readers into errors that name the file, and the kind it was taken for."""
     try:
         yield
     except BROKEN as error:
@@ -114,12 +114,12 @@ def explained(path: str, kind: str) -> Iterator[None]:
 
 
 def chooser(columns: str | None) -> Choose:
-    """From the number and the names of columns to the positions of those asked for."""
+    """Function from the number and names of columns to the positions of those asked for."""
     return lambda p, names: None if columns is None else _positions(columns, p, names)
 
 
 def source_files(source: str) -> list[str]:
-    """The files that a source is read from; none where there are none."""
+    """The files that a source is read from; empty if there are none."""
     try:
         return files_of(source.split("::")[0])[0]
     except (OSError, ValueError):

@@ -18,7 +18,7 @@ from ...machine.memory import budget, physical_memory
 class Spool:
     """Pieces of an array, one after the other along the first axis.
 
-    Text and compressed files are decoded once. What does not fit into the memory budget goes to a file of
+    Text and compressed files are decoded once. Data that do not fit into the memory budget go to a file of
     plain numbers in the folder for temporary files, which is mapped into memory and vanishes with the array.
     """
 
@@ -27,11 +27,11 @@ class Spool:
         self.size = 0
         self.file: Any = None
         self.dtype: np.dtype[Any] | None = None
-        # A quarter: there may be two views, and what is worked on.
+        # A quarter: there may be two views, and work on them needs memory too.
         self.limit = budget() // 4
 
     def append(self, piece: Array) -> None:
-        """One more piece; the first decides on the number type."""
+        """Add a piece; the first one sets the number type."""
         if self.dtype is None:
             self.dtype, self.tail = piece.dtype, piece.shape[1:]
         self.pieces.append(np.ascontiguousarray(piece, dtype=self.dtype))
@@ -51,7 +51,7 @@ class Spool:
         return np.asanyarray(mapped.reshape(-1, *self.tail))
 
     def __del__(self) -> None:
-        """A file that was given up on is closed, and so removed."""
+        """Close the temporary file, which removes it."""
         if self.file is not None:
             self.file.close()
 
@@ -71,7 +71,7 @@ class Spool:
 
 
 class SparseSpool:
-    """Rows of a sparse matrix that arrive in pieces of CSR; there may be more columns in later ones."""
+    """Rows of a sparse matrix that arrive in CSR pieces; later ones may have more columns."""
 
     def __init__(self) -> None:
         self.data, self.indices, self.indptr = Spool(), Spool(), Spool()
@@ -79,7 +79,7 @@ class SparseSpool:
         self.indptr.append(np.zeros(1, np.int64))
 
     def append(self, piece: Any) -> None:
-        """One more piece."""
+        """Add a piece."""
         self.data.append(piece.data)
         self.indices.append(piece.indices.astype(np.int32, copy=False))
         self.indptr.append(piece.indptr[1:].astype(np.int64) + self.nnz)
@@ -90,14 +90,14 @@ class SparseSpool:
         """All rows as one CSR matrix."""
         indptr = self.indptr.array()
         m = sp.csr_array((len(indptr) - 1, self.columns if columns is None else columns))
-        # Assigned one by one: the constructor would copy what is mapped.
+        # Assigned one by one: the constructor would copy mapped arrays.
         m.data, m.indices, m.indptr = self.data.array(), self.indices.array(), indptr
         m.has_sorted_indices = m.has_canonical_format = True
         return m
 
 
 def require_plausible(archive: zipfile.ZipFile) -> None:
-    """Raise before anything is allocated where an npz claims more than it holds, or than memory could."""
+    """Raise an error, before allocating, if an npz claims more than it holds, or than memory can hold."""
     total = 0
     for info in archive.infolist():
         with archive.open(info) as member:

@@ -1,4 +1,4 @@
-"""Text as matrices: numbers between commas or tabs, and svmlight lines; also gzipped."""
+"""Readers of text: numbers between commas or tabs, and svmlight lines; also gzipped."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .spool import SparseSpool, Spool
 MISSING = {"na", "n/a", "nan", "null", "none", "-"}
 # Cells, and bytes of svmlight lines, that are parsed at a time.
 CELLS, LINES_BYTES = 2**20, 2**24
-# Columns that an svmlight file may be asked for, whatever it holds.
+# Columns that may be chosen from an svmlight file, even if it has fewer.
 SVM_COLUMNS = 10**7
-# A column takes so much memory in the thinnest of models.
+# Bytes of memory per column in the smallest models.
 THIN_BYTES = 8 * 20
-# From the number of columns and their names, if any, to the positions chosen; None for all.
+# Function from the number of columns and their names, if any, to the positions chosen; None for all.
 Choose = Callable[[int, Array | None], Array | None]
 
 
@@ -87,7 +87,7 @@ def read_svm(paths: list[str], choose: Choose) -> tuple[Matrix, None]:
                     )
                 spool.append(_parsed(path, lines, number))
                 number += len(lines)
-    # Zeros are left out: a column that this file does not have may well be one of another.
+    # Zeros are not written: a column that this file does not have may exist in another.
     index = choose(max(spool.columns, SVM_COLUMNS), None)
     memory = physical_memory()
     if index is None and memory is not None and spool.columns * THIN_BYTES > memory:
@@ -102,7 +102,7 @@ def read_svm(paths: list[str], choose: Choose) -> tuple[Matrix, None]:
 
 
 def _parsed(path: str, lines: list[bytes], number: int) -> Any:
-    """Lines as a CSR matrix; an error names the first that is not as it should be."""
+    """Lines as a CSR matrix; an error names the first malformed line."""
     # Slow to import, and only svmlight files need it.
     from sklearn.datasets import load_svmlight_file
 
@@ -121,7 +121,7 @@ def _parsed(path: str, lines: list[bytes], number: int) -> Any:
 
 
 def _even_lines(lines: Iterable[str], delimiter: str, cells: int, before: int) -> Iterator[str]:
-    """The lines, as long as each has as many cells as the first; numpy would not look at all of them."""
+    """Yield lines, checking that each has as many cells as the first, since numpy does not check all."""
     blank = 0
     for number, line in enumerate(lines, before + 1):
         if line.strip() in ("", '""'):
@@ -137,7 +137,7 @@ def _even_lines(lines: Iterable[str], delimiter: str, cells: int, before: int) -
 
 
 def _is_header(first: list[str], second: list[str], path: str) -> bool:
-    """Whether the first line holds names: not all numbers, or the numbers 0, 1, 2 ... of the columns."""
+    """True if the first line holds names: not all numbers, or the column numbers 0, 1, 2 ..."""
     cells = [cell.strip() for cell in first]
     if any(cell and not _is_number(cell) and cell.lower() not in MISSING for cell in cells):
         return True
@@ -155,7 +155,7 @@ def _is_header(first: list[str], second: list[str], path: str) -> bool:
 
 
 def _explained(message: str, names: Array | None, first: list[str], rows: int) -> str:
-    """numpy's message about a cell, with row and column counted from zero; `rows` came before."""
+    """numpy's message about a cell, with row and column counted from zero; `rows` were read before."""
     found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", message)
     if found is None:
         return message.split(";")[0]

@@ -1,4 +1,4 @@
-"""Rows of Dask: the only folder that imports it. It is imported by its users alone."""
+"""The Dask back end: the only folder that imports Dask, imported only when Dask is used."""
 
 from .client import DaskCluster, connected
 from .collections import cluster_views, lazily

@@ -1,4 +1,4 @@
-"""Dask clients as a cluster: tasks, copies on all workers, and what is lost with them."""
+"""A Dask client as a cluster: tasks, copies of values on all workers, and lost workers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ....machine.memory import physical_memory
 from ....machine.threads import blas_threads
 from ..protocol import UNKNOWN_MEMORY, LostError, Worker
 
-# Seconds to wait for the first worker, for one to answer, and before looking who is still there.
+# Seconds to wait for the first worker, for a worker to answer, and before checking which are alive.
 PATIENCE, GREETING, LOOK = 30, 3, 5
 
 
-# Workers that one of them sends copies to.
+# Number of workers that one of them sends copies to.
 FAN_OUT = 4
 
 
@@ -43,7 +43,7 @@ class Spread(NamedTuple):
     futures: dict[str | None, Future]
 
     def at(self, pin: str | None) -> Future:
-        """What a task for some worker takes it from."""
+        """The future from which a task on this worker takes the value."""
         return self.futures[pin]
 
 
@@ -52,22 +52,22 @@ class DaskCluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        # Workers that were there when anyone last looked.
+        # Workers that were alive at the last check.
         self._alive: set[str | None] = set()
         self._await_workers()
         self.workers = self._workers()
-        # Whom tasks are meant for.
+        # The worker that each task is meant for.
         self._pins: WeakKeyDictionary[Future, str | None] = WeakKeyDictionary()
         self.direct = self._reaches_workers()
 
     @property
     def threads(self) -> Callable[[], int]:
-        """Those of the worker that asks."""
+        """A function that returns the number of threads of the worker that calls it."""
         return worker_threads
 
     def submit(self, f: Callable[..., Any], *args: Any, pin: str | None) -> Future:
-        """A task, for a worker if that is there."""
-        # Named anew: a task that was done before may have been lost with its worker.
+        """Future of a task, on the given worker if that is alive."""
+        # A new name: the result of an earlier task may have been lost with its worker.
         name = f"appgrad{f.__name__}-{os.urandom(8).hex()}"
         args = tuple(arg.at(pin) if isinstance(arg, Spread) else arg for arg in args)
         there = pin in self._alive
@@ -82,7 +82,7 @@ class DaskCluster:
     def spread(self, value: Any) -> Any:
         """A value on all workers.
 
-        Each has it from one of those before it, and none sends more than a few copies. (Dask's own way to do
+        Each worker gets it from an earlier one, and none sends more than a few copies. (Dask's own way to do
         this waits forever for a worker that is lost meanwhile.)
         """
         with self._at_work():
@@ -96,7 +96,7 @@ class DaskCluster:
 
     def _workers(self) -> list[Worker]:
         found = self.client.scheduler_info(n_workers=-1)["workers"]
-        # Without a limit, workers are taken to be on machines like this one, all of them on the same.
+        # Without a limit, assume that all workers share one machine like this one.
         rest = (physical_memory() or UNKNOWN_MEMORY) / max(1, len(found))
         return [Worker(a, float(found[a]["memory_limit"] or rest)) for a in sorted(found)]
 
@@ -110,9 +110,9 @@ class DaskCluster:
             raise LostError(str(error)) from error
 
     def lost(self, future: Future) -> bool:
-        """Whether a task was cancelled, what it needs is gone, or it may wait for a worker that is gone.
+        """True if a task was cancelled, its data are gone, or it may wait for a worker that is gone.
 
-        A task for one worker is done by another when that is lost; but not when all were lost at a time.
+        If a worker is lost, another does its tasks; but not if all workers were lost at once.
         """
         waits = future.status == "pending" and self._pins.get(future, None) not in {None, *self._alive}
         return waits or future.status in ("cancelled", "lost")
@@ -124,7 +124,7 @@ class DaskCluster:
                 return self.client.gather(future, direct=self.direct)
 
     def finished(self, futures: Sequence[Future]) -> Iterator[int]:
-        """Tasks as they end, waited for as long as there is anyone to do them."""
+        """Yield the positions of tasks as they end; wait as long as there are workers."""
         waiting = {future.key: i for i, future in enumerate(futures)}
         while waiting:
             rest = [futures[i] for i in waiting.values()]
@@ -136,7 +136,7 @@ class DaskCluster:
                     self._look_around(error, rest)
 
     def _look_around(self, error: Exception, futures: list[Future]) -> None:
-        """Raise when workers have gone for whom tasks may wait; these are then for anyone."""
+        """Raise `LostError` if workers that tasks may wait for are gone; any worker may then do these."""
         self._require_scheduler(error)
         before, self._alive = self._alive, {worker.address for worker in self._workers()}
         if not self._alive:
@@ -155,7 +155,7 @@ class DaskCluster:
         self._alive = {worker.address for worker in self._workers()}
 
     def _reaches_workers(self) -> bool:
-        """Whether this process can talk to workers; else the scheduler passes on what is sent."""
+        """True if this process can talk to workers; else the scheduler passes data on."""
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{GREETING}s"}):
                 self.client.scatter([0], workers=[self.workers[0].address], hash=False, direct=True)
@@ -165,7 +165,7 @@ class DaskCluster:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Errors of the cluster in words of those who use it."""
+        """Turn errors of Dask into errors that say what happened to the cluster."""
         if self.client.status in ("closing", "closed"):
             raise ConnectionError(
                 "the Dask client was closed: make another one and fit again; a run that has a checkpoint "
@@ -196,7 +196,7 @@ class DaskCluster:
 @contextmanager
 def connected(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler at an address, or of workers of this machine: `local`, or `local:4`."""
-    # What it has to say about lost connections is said in fewer words by errors.
+    # Silence its log: errors report lost connections in fewer words.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler.partition(":")[0] != "local":
         if not re.fullmatch(r"((tcp|tls|ws|wss|ucx)://)?[^/:]+:\d+", scheduler):
@@ -225,7 +225,7 @@ def connected(scheduler: str) -> Iterator[Client]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Processes that are started meanwhile do not hear Ctrl-C, which a terminal sends to all of them."""
+    """Make processes started meanwhile ignore Ctrl-C, which a terminal sends to all of them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -239,7 +239,7 @@ def _uninterrupted() -> Iterator[None]:
 def active_client() -> Client | None:
     """The client that Dask would use here, if there is one.
 
-    Not inside of a task, which would wait for others that only its own thread could do.
+    None inside of a task, which would wait for others that only its own thread could do.
     """
     try:
         get_worker()
@@ -253,12 +253,12 @@ def active_client() -> Client | None:
 
 
 def relay(value: Any) -> Any:
-    """A value, from one worker to the next."""
+    """The value itself: a task that copies it from one worker to the next."""
     return value
 
 
 def worker_threads() -> int:
-    """Threads of the worker that this is called on."""
+    """Number of threads of the worker that this is called on."""
     try:
         return int(get_worker().state.nthreads)
     except ValueError:

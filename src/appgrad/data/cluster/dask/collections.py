@@ -51,7 +51,7 @@ def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
 
 
 def lazily(data: Any, f: Callable[..., Array], model: Any, columns: int) -> da.Array:
-    """A Dask array of what a function makes of a model and of each chunk, computed when it is asked for."""
+    """A lazy Dask array of f(chunk, model=model) for each chunk of rows."""
     x = as_dask_column(data.to_dask_array() if hasattr(data, "to_dask_array") else data)
     if x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
@@ -69,13 +69,13 @@ def as_dask_column(data: Any) -> Any:
 
 
 class Graph:
-    """The piece of a Dask graph that makes one chunk; column chunks are put side by side."""
+    """The part of a Dask graph that makes one chunk; column chunks are put side by side."""
 
     def __init__(self, graph: dict[Any, Any], keys: list[Any]) -> None:
         self.graph, self.keys = graph, keys
 
     def __call__(self, values: dict[Any, Any] | None = None) -> Any:
-        """The rows of the chunk; some of what it is made of may be there already."""
+        """The rows of the chunk; `values` are parts of it that exist already."""
         return _joined(_computed({**self.graph, **(values or {})}, self.keys))
 
 
@@ -86,7 +86,7 @@ def both_of(x: Graph, y: Graph) -> tuple[Any, Any]:
 
 
 def _computed(graph: dict[Any, Any], keys: list[Any]) -> Sequence[Any]:
-    """The values of keys, computed right here; an error says which files it may be about."""
+    """The values of keys, computed in this process; an error names the files it may be about."""
     try:
         found: Sequence[Any] = dask.get(graph, keys)
         return found
@@ -135,14 +135,14 @@ def _sources(client: Client | None, x: Any, y: Any) -> list[Source]:
     return found
 
 
-# What more than one chunk needs.
+# Owner of keys that more than one chunk needs.
 SHARED = -1
 
 
 def _graphs(client: Client | None, data: Any) -> tuple[list[tuple[Graph, tuple[Any, ...]]], dict[Any, Any]]:
-    """The graph of each chunk with the keys of what it takes from elsewhere, and all of these.
+    """The graph of each chunk with the keys of values it takes from elsewhere, and all these values.
 
-    That is futures, and what several chunks need, such as a mean of all rows, which is computed once.
+    They are futures, and values that several chunks need, such as a mean of all rows, computed once.
     """
     whole = dict(data.__dask_graph__())
     outputs = [keys if isinstance(keys, list) else [keys] for keys in data.__dask_keys__()]
@@ -207,22 +207,22 @@ def _collection(data: Any, other: Any, label: str) -> Any:
 
 
 def _optimized(data: Any) -> Any:
-    """A data frame that reads no more than it needs.
+    """A data frame, optimised to read no more than it needs; an array as it is.
 
-    One at a time: `dask.optimize` takes two data frames for each other (2026.8). Arrays stay as they are: a
-    chunk is computed in one go, and what it shares with that of the other view can be told.
+    One at a time: `dask.optimize` takes two data frames for each other (2026.8). Arrays need no optimising: a
+    chunk is computed in one go, and the tasks it shares with a chunk of the other view can be recognised.
     """
     return data if isinstance(data, da.Array) else data.optimize()
 
 
 def _with_own_chunks(client: Client | None, data: Any) -> Any:
-    """A collection whose chunks can be computed one by one; one that takes a whole cluster is computed."""
+    """The collection if its chunks can be computed one by one; otherwise it is computed on the cluster."""
     if client is None:
         return data
     graph = dict(data.__dask_graph__())
     for task in graph.values():
-        # Tasks that move rows between workers, as shuffles do, are those of the package for clusters; and
-        # some tasks have futures among their arguments, which Dask alone can find.
+        # Tasks that move rows between workers, as shuffles do, come from the package distributed; and some
+        # tasks have futures among their arguments, which only Dask can find.
         module = getattr(getattr(task, "func", None), "__module__", None) or ""
         if module.startswith("distributed.") or not graph.keys() >= getattr(task, "dependencies", set()):
             return client.persist(data)
@@ -230,7 +230,7 @@ def _with_own_chunks(client: Client | None, data: Any) -> Any:
 
 
 def _warn_of_columns(x: Any, y: Any) -> None:
-    """Say what chunks cost that do not have all columns."""
+    """Warn of the cost of chunks that do not have all columns."""
     for data, label in ((x, "X"), (y, "y")):
         if isinstance(data, da.Array) and data.numblocks[1] > 1:
             warnings.warn(
@@ -242,7 +242,7 @@ def _warn_of_columns(x: Any, y: Any) -> None:
 
 
 def _warn_of_rows(views: ClusterViews) -> None:
-    """Say what chunks of the two views cost that are not of the same rows."""
+    """Warn of the cost of chunks that do not have the same rows in both views."""
     x, y = views.starts
     if not np.array_equal(x, y):
         warnings.warn(
@@ -255,9 +255,9 @@ def _warn_of_rows(views: ClusterViews) -> None:
 
 
 def _files_named(graph: dict[Any, Any]) -> list[str]:
-    """Files whose paths occur in a graph, wherever its tasks keep them; a byte before may be of other use."""
+    """Files whose paths occur in pickled tasks of a graph; a byte before a path may not belong to it."""
     found = set()
-    # Of tasks alone: data, which may be large, name no files.
+    # Tasks only: data may be large, and name no files.
     tasks = [task for task in graph.values() if hasattr(task, "func")]
     try:
         texts = re.findall(rb"[\w.=\-/@ ]{4,}", dumps(tasks))
