@@ -1,4 +1,4 @@
-"""Simulated problems with known answers; the loaders can be imported from here too."""
+"""Simulated problems with known answers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..machine.arrays import Array
-from .loaders import Paired, load_mediamill, load_mnist, load_ptb, load_sparse
-from .url_reputation import load_url_reputation
-
-__all__ = [
-    "Paired",
-    "Planted",
-    "load_mediamill",
-    "load_mnist",
-    "load_ptb",
-    "load_sparse",
-    "load_url_reputation",
-    "planted",
-    "sparse_planted",
-]
 
 
 class Planted(NamedTuple):
