@@ -4,8 +4,8 @@
 
 A crossing is what sends a reader elsewhere: a function that calls into another module (or room). Each pair of
 function and module (or room) counts once, however often it runs and whatever it calls there. Reading a
-property sends nobody anywhere. Nor does being called back: a function that is handed down to a room below is
-read where it stands, so crossings between rooms are those that go down. The caller is the nearest function of
+property does not count. Nor does a call back: a function that is handed down to a room below is read where it
+stands, so crossings between rooms are those that go down. The caller is the nearest function of
 appgrad up the stack, so that calls by way of scipy, functools or a `with` count; the first call in a thread
 has no caller. Lambdas and comprehensions belong to the function around them. Each walk runs twice and the
 second run counts: no imports, and nothing that is computed once and kept. BLAS has two threads, on any
