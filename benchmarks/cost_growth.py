@@ -1,4 +1,4 @@
-"""How time and memory grow, one variable at a time, and where LOBPCG overtakes covariances.
+"""Growth of time and memory, one variable at a time, and where LOBPCG overtakes covariances.
 
     python -m benchmarks cost_growth [--record FILE]
 
@@ -22,8 +22,8 @@ from appgrad.datasets import planted
 
 from .measure import save, seconds
 
-# Rows, columns a view, components, entries a row: one at a time is multiplied. Where it is the entries, what
-# counts is how many of them there are: some of a row fall into one column.
+# Rows, columns a view, components, entries a row: one at a time is multiplied. Growth with entries is
+# measured against those stored: some of a row fall into one column.
 BASE = {"n": 400_000, "p": 10_000, "k": 10, "entries": 10}
 FACTORS = (1, 2, 4, 8)
 COLUMNS = (100, 200, 400, 800, 1600)
@@ -40,7 +40,7 @@ def sparse(n: int, p: int, entries: int, rng: np.random.Generator) -> sp.csr_arr
 
 
 def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float, int]:
-    """Seconds and bytes of ten iterations, the shortest of five runs and a sixth, and entries stored."""
+    """Seconds (least of five runs) and bytes (of a sixth run) of ten iterations, and entries stored."""
     rng = np.random.default_rng(0)
     X, Y = sparse(n, p, entries, rng), sparse(n, p, entries, rng)
 
@@ -58,12 +58,12 @@ def measured(n: int, p: int, k: int, entries: int) -> tuple[float, float, int]:
 
 
 def exponent(x: list[float], y: list[float]) -> float:
-    """Of the power law through the points."""
+    """Exponent of the power law through the points."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def crossing(kind: str) -> list[dict]:
-    """Seconds of both solvers, and what is taken: 20,000 dense rows, or 400,000 of five entries a view."""
+    """Seconds of both solvers, choice of "auto": 20,000 dense rows, or 400,000 of five entries a view."""
     rows = []
     for p in COLUMNS:
         if kind == "dense":

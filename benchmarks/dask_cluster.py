@@ -44,7 +44,7 @@ ALGEBRA = 2.1 / 15 / 176_548
 
 
 def workers(count: int, memory: str | None = None) -> LocalCluster:
-    """Processes of one thread each."""
+    """A cluster of worker processes of one thread each."""
     return LocalCluster(
         n_workers=count,
         threads_per_worker=1,
@@ -56,7 +56,7 @@ def workers(count: int, memory: str | None = None) -> LocalCluster:
 
 def sent(client: Client) -> float:
     """Bytes that workers have sent so far, to each other and to the client."""
-    # Workers report with their heartbeats.
+    # Workers report with their heartbeats: wait for these.
     time.sleep(2.5)
 
     def count(dask_scheduler):
@@ -66,7 +66,7 @@ def sent(client: Client) -> float:
 
 
 def paths() -> dict:
-    """One process with two threads, and two of one thread, in turns."""
+    """Times of one process with two threads, and of two processes with one thread, in turns."""
     files = [str(folder() / "debian_paths" / name) for name in ("X_dir.npz", "X_file.npz")]
     here, found = open_views(*files), {"in_process": [], "cluster": [], "ratio": []}
 
@@ -94,7 +94,7 @@ def paths() -> dict:
 
 
 def streamed(gigabytes: float, columns: int) -> dict:
-    """Rows that neither worker could hold: one pass of covariances, and iterations."""
+    """Times of fits to rows that neither worker could hold: one pass of covariances, and iterations."""
     found = {"gigabytes": gigabytes, "columns": columns, "memory_limit": "2 GB"}
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as place:
         found["make"] = seconds(lambda: make(Path(place), gigabytes, columns))
@@ -117,14 +117,14 @@ def streamed(gigabytes: float, columns: int) -> dict:
 
 
 class Slow(DaskCluster):
-    """A cluster whose network has so many bytes a second and answers after so many seconds."""
+    """A cluster with a slow network: `bandwidth` bytes a second, and a delay in seconds."""
 
     def __init__(self, client: Client, bandwidth: float, delay: float) -> None:
         super().__init__(client)
         self.wait = partial(waited, bandwidth, delay)
 
     def submit(self, f, *args, pin):
-        """A task that waits for what it would have to fetch: the operands, or the other of two sums."""
+        """Submit a task that first waits for the transfer of its operands, or of the other of two sums."""
         if f is _swept:
             return super().submit(partial_named(f, self.wait, 1), *args, pin=pin)
         if f is _combined:
@@ -132,7 +132,7 @@ class Slow(DaskCluster):
         return super().submit(f, *args, pin=pin)
 
     def result(self, future):
-        """The last sums come to the client."""
+        """The result of a task, after the time that the transfer of sums to the client would take."""
         found = super().result(future)
         if isinstance(found, tuple):
             self.wait(found)
@@ -140,19 +140,19 @@ class Slow(DaskCluster):
 
 
 class partial_named:  # noqa: N801
-    """A call that waits for one of its arguments."""
+    """A function that waits for the transfer of one of its arguments before it is called."""
 
     def __init__(self, f, wait, place) -> None:
         self.f, self.wait, self.place, self.__name__ = f, wait, place, f.__name__
 
     def __call__(self, *args):
-        """The call, later."""
+        """Wait, then call the function."""
         self.wait(args[self.place])
         return self.f(*args)
 
 
 def waited(bandwidth: float, delay: float, value) -> None:
-    """As long as the bytes of the arrays in a value take."""
+    """Wait as long as the transfer of the arrays in a value takes."""
     time.sleep(delay + array_bytes(value) / bandwidth)
 
 
@@ -168,13 +168,13 @@ def array_bytes(value) -> int:
 
 
 class Pass:
-    """What a pass of `products` takes: work in proportion to entries, thin sums, and transfers of both."""
+    """Cost of a pass of `products`: work in proportion to entries, thin sums, and transfers of both."""
 
     def __init__(self, n: int, p: int, entries: int, c: int, count: int) -> None:
         self.n, self.p, self.entries, self.c, self.count = n, p, entries, c, count
 
     def terms(self) -> np.ndarray:
-        """Entries and multiplications of a worker, sums of a worker, bytes one after the other, and one."""
+        """Terms of the cost: entries, multiplications and sums of a worker, bytes sent in sequence, and 1."""
         thin = self.p * self.c
         levels = max(0, int(np.ceil(np.log2(self.count))) - 1)
         last = min(2, self.count)
@@ -198,7 +198,7 @@ class Pass:
         return views
 
     def seconds(self, views: ClusterViews, repeats: int = 9) -> float:
-        """A pass, measured: the median."""
+        """Measured seconds of a pass: the median of the repeats."""
         m = moments(views)
         cov = RowCovariance(views, m, units(m, views.dtype), np.float32)
         rng = np.random.default_rng(0)
@@ -207,7 +207,7 @@ class Pass:
         return statistics.median(seconds(lambda: cov.products(A, B)) for _ in range(repeats))
 
 
-# Operands that do not fit into a cache: where they do, work takes a third of the time.
+# Operands do not fit into a cache: if they did, work would take a third of the time.
 FITTED = [
     Pass(200_000, 100_000, 20, 10, 1),
     Pass(200_000, 100_000, 20, 40, 1),
@@ -231,14 +231,14 @@ SLOW = [(Pass(200_000, 100_000, 20, 25, 2), bandwidth) for bandwidth in (10e6, 5
 
 
 def model() -> dict:
-    """Constants from some passes, predictions of others."""
+    """Constants of the model fitted to some passes, and its predictions of others."""
     times: dict[int, float] = {}
     slow = []
     for count in (1, 2):
         with workers(count) as cluster, Client(cluster) as client:
             cases = [case for case in (*FITTED, *PREDICTED) if case.count == count]
             views = [cluster_views(*case.problem()) for case in cases]
-            # In rounds: what else the machine does is then not one case's misfortune.
+            # In rounds, so that other load on the machine does not hit one case alone.
             rounds = [[case.seconds(v, 5) for case, v in zip(cases, views, strict=True)] for _ in range(5)]
             for i, case in enumerate(cases):
                 times[id(case)] = statistics.median(found[i] for found in rounds)
@@ -303,7 +303,7 @@ def extrapolated(constants: dict, task: float, algebra: float) -> list[dict]:
 
 
 def per_task(count: int = 2000) -> float:
-    """Seconds that a task takes which does nothing, among many: the scheduler's and the client's share."""
+    """Seconds of an empty task, one of many: the share of the scheduler and the client."""
     with workers(2) as cluster, Client(cluster) as client:
 
         def many() -> None:
@@ -314,7 +314,7 @@ def per_task(count: int = 2000) -> float:
 
 
 def nonnegative(T: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Least squares of relative errors with constants that are not below zero."""
+    """Constants of at least zero, by least squares of relative errors."""
     from scipy.optimize import nnls
 
     scale = np.abs(T).max(axis=0)
@@ -322,7 +322,7 @@ def nonnegative(T: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

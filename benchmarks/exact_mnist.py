@@ -42,7 +42,7 @@ def halves() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fits(X: np.ndarray, Y: np.ndarray) -> dict[str, Callable[[], object]]:
-    """The competitors that are installed, each as a call."""
+    """The other packages that are installed, each as a call."""
     from sklearn.cross_decomposition import CCA as SklearnCCA  # noqa: N811
 
     import appgrad
@@ -72,7 +72,7 @@ def memory_of(name: str) -> None:
     X, Y = halves()
     if name == "scikit-learn":
         X, Y = X[:SUBSET], Y[:SUBSET]
-    # A first small fit loads what is loaded once, such as the threads of BLAS.
+    # A small fit first: it loads what is loaded only once, such as the threads of BLAS.
     fits(X[:1500], Y[:1500])["appgrad"]()
     print(json.dumps({"extra": peak_extra_memory(fits(X, Y)[name]), "data": X.nbytes + Y.nbytes}))
 

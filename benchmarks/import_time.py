@@ -22,7 +22,7 @@ BAR = 1.15
 
 
 def seconds(module: str, folder: Path | None = None) -> float:
-    """Time of the import in a fresh process, of a version in this folder if there is one."""
+    """Time of the import in a fresh process, of the version in a folder if one is given."""
     environment = dict(os.environ) | ({} if folder is None else {"PYTHONPATH": str(folder.resolve())})
     # An installed package is compiled once: the first import, which is not counted, does it here.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

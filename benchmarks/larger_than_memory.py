@@ -45,7 +45,7 @@ def make(folder: Path, gigabytes: float, columns: int) -> None:
 
 
 def evict(folder: Path, *mapped: np.memmap) -> None:
-    """Put both files out of the page cache; what is mapped of them stays there otherwise."""
+    """Remove both files from the page cache; mapped parts would stay there unless they are released."""
     for m in mapped:
         m._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     for name in NAMES:
@@ -102,7 +102,7 @@ def limited(folder: Path, solver: str, disk: bool) -> None:
     print(json.dumps(found))
 
 
-# Enough of each to see what a pass takes.
+# Enough of each solver to measure a pass.
 BUDGETS: dict[str, dict] = {"exact": {}, "lobpcg": {"max_iter": 8}, "stochastic": {"max_seconds": 60}}
 
 

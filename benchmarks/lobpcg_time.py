@@ -112,7 +112,7 @@ def measured(name: str, ridge) -> dict:
         "iteration_over_products": iteration_cost(X, Y, ridge),
     }
     for share in SHARES:
-        # The solver's own figures have the ridge in them: where to begin looking.
+        # The solver's own figures include the ridge: they only say where to begin looking.
         most = share * max(h["tcc"] for h in model.history_)
         iterations = next(h["iteration"] for h in model.history_ if h["tcc"] >= most)
         found_at: dict[int, float] = {}

@@ -31,7 +31,7 @@ def anonymous_memory() -> int:
 
 
 def peak_extra_memory(call: Callable[[], Any], every: float = 0.002) -> int:
-    """The highest RssAnon while `call` runs, over what there was before it."""
+    """The highest RssAnon while `call` runs, minus that before it."""
     before, peak, done = anonymous_memory(), 0, threading.Event()
 
     def watch() -> None:
@@ -48,9 +48,9 @@ def peak_extra_memory(call: Callable[[], Any], every: float = 0.002) -> int:
 
 
 def in_fresh_process(file: str, *args: str) -> Any:
-    """What the benchmark of this file prints as JSON, in a process with no memory left over from others."""
+    """The JSON printed by a file's benchmark in a process with no memory left over from others."""
     command = [sys.executable, "-m", "benchmarks", Path(file).stem, *args]
-    # From whatever folder it was started.
+    # The process must find the benchmarks from any folder.
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -35,13 +35,13 @@ PROBLEMS = {
 
 
 def batches(X, Y):
-    """Pairs of SIZE rows."""
+    """Batches of both views, of SIZE rows each."""
     for start in range(0, X.shape[0], SIZE):
         yield X[start : start + SIZE], Y[start : start + SIZE]
 
 
 def streamed(X, Y, ridge, seed: int) -> CCA:
-    """A model of one pass with a budget that second moments do not fit into."""
+    """A model of one pass, with a memory budget too small for second moments."""
     model = CCA(K, ridge=ridge, random_state=seed)
     with config_context(working_memory=0.5):
         model.fit_stream(batches(X, Y))

@@ -28,7 +28,7 @@ from appgrad.solvers.sparse.starts import first_pairs
 from .data_sets import folder
 from .measure import save
 
-# Bounds of the sums of absolute weights that cca_zoo's decomposition is tried with, as shares of the largest.
+# Bounds tried for the sum of absolute weights in cca_zoo's decomposition, as shares of the largest.
 BOUNDS = (0.05, 0.08, 0.1, 0.14, 0.2, 0.3)
 
 
@@ -59,7 +59,7 @@ def quality(weights, p, a=0.6):
 
 
 def models():
-    """What is compared, by name."""
+    """The models that are compared, by name."""
     return {
         "SparseCCA(n_nonzero=10)": SparseCCA(1, n_nonzero=10),
         "SparseCCA(n_nonzero=10, penalty='l1')": SparseCCA(1, n_nonzero=10, penalty="l1"),
@@ -149,7 +149,7 @@ def singular(R):
 
 
 class Direct(Pursuit):
-    """The solver without numbers of columns that fall to the one asked for."""
+    """The solver with the number of columns asked for from the start, instead of falling numbers."""
 
     def _ahead(self, cov):
         return ()

@@ -32,7 +32,7 @@ RIDGES = {
 
 
 class Weights:
-    """A heuristic's solution as `total` wants it."""
+    """A heuristic's solution, with the attributes that `total` reads."""
 
     def __init__(self, solution) -> None:
         self.x_weights_, self.y_weights_ = solution.x_weights, solution.y_weights
@@ -64,7 +64,7 @@ def compared(name: str) -> list[dict]:
 
 
 def peers(name: str) -> dict[str, str]:
-    """What other packages say to sparse views."""
+    """Responses of other packages to sparse views."""
     X, Y = DATA[name]()
     need = f"a dense copy takes {8 * X.shape[0] * (X.shape[1] + Y.shape[1]) / 1e9:.0f} GB"
     said = {"dense": need}

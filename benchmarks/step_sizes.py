@@ -44,7 +44,7 @@ def captured_at(views, options, at, seed):
 
 
 def captured_after(views, cov, options, seed):
-    """TCC on all rows of a stochastic run, whatever it says of itself; passes and steps cut."""
+    """TCC on all rows of a stochastic run, not its own estimate; number of passes, and of steps cut."""
     counted = CountedViews(views)
     events = 0
     for progress in run(counted, Problem(K), options, np.random.default_rng(seed)):

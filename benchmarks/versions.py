@@ -1,4 +1,4 @@
-"""Whether another version of the code is as fast: both in turns, ratios of medians, passes, FLOP, memory.
+"""This code against another version: both in turns, ratios of medians of time and memory, passes, FLOP.
 
     python -m benchmarks versions FOLDER [--rounds 5] [--only NAME] [--record FILE]
 
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Each fits, and sets `model` and `seconds`. Only the public API: versions differ in the rest.
+# Each script fits, and sets `model` and `seconds`. They use the public API only: versions differ in the rest.
 START = """
 import json, os, resource, sys, time, warnings
 import numpy as np, scipy.sparse as sp
@@ -71,7 +71,7 @@ if __name__ == "__main__":
 
 
 def measured(name: str, source: Path) -> dict[str, float]:
-    """What one fit takes with the code in a folder."""
+    """Time, memory, passes and FLOP of one fit with the code in a folder."""
     body = FITS[name]
     indented = END.strip().replace("\n", "\n        ")
     script = START + (body.replace("__END__", indented) if "__END__" in body else body + END)
@@ -85,10 +85,10 @@ def measured(name: str, source: Path) -> dict[str, float]:
 
 
 def compared(name: str, old: Path, new: Path, rounds: int) -> dict[str, object]:
-    """Both versions in turns: medians of seconds and memory, their ratios, and whether work is the same."""
+    """Both versions in turns: medians of seconds and memory, their ratios, and if the work is the same."""
     found: dict[str, list[dict[str, float]]] = {"old": [], "new": []}
     for turn in range(rounds):
-        # Whoever comes second finds warm caches: take turns in that too.
+        # The second one finds warm caches: take turns in that too.
         order = ("old", "new") if turn % 2 == 0 else ("new", "old")
         for which in order:
             found[which].append(measured(name, old if which == "old" else new))

@@ -1,11 +1,11 @@
-"""How many modules a few common calls go through, and how often they cross a border between two of them.
+"""Modules that a few common calls go through, and the number of borders they cross between two of them.
 
     python -m benchmarks walks [--only sparse stream report dask] [--list] [--rooms FILE] [--record FILE]
 
 A crossing is what sends a reader elsewhere: a function that calls into another module (or room). Each pair of
 function and module (or room) counts once, however often it runs and whatever it calls there. Reading a
-property sends nobody anywhere. Nor does being called back: a function that is handed down to a room below is
-read where it stands, so crossings between rooms are those that go down. The caller is the nearest function of
+property does not count. Nor does a call back: a function that is handed down to a room below is read where it
+stands, so crossings between rooms are those that go down. The caller is the nearest function of
 appgrad up the stack, so that calls by way of scipy, functools or a `with` count; the first call in a thread
 has no caller. Lambdas and comprehensions belong to the function around them. Each walk runs twice and the
 second run counts: no imports, and nothing that is computed once and kept. BLAS has two threads, on any
@@ -42,7 +42,7 @@ from appgrad import CCA
 from .measure import save
 
 ANONYMOUS = re.compile(r"(\.<locals>)?\.<(genexpr|lambda|listcomp|setcomp|dictcomp)>")
-# From the top down.
+# Rooms from the top down.
 ROOMS = (
     *("__main__", "cli", "experiments", "reporting", "estimators", "inference", "fitting", "solvers"),
     *("covariance", "datasets", "data", "metrics", "machine"),
@@ -64,7 +64,7 @@ def sparse() -> None:
 
 
 def stream() -> None:
-    """The first rows of a stream, and what they say."""
+    """The first rows of a stream, and their solution."""
     _ = CCA(2).partial_fit(*views()).canonical_correlations_
 
 
@@ -86,7 +86,7 @@ def report() -> None:
 
 
 def dask() -> None:
-    """Exact CCA on two Dask workers, threads of this process: what they do is seen too."""
+    """Exact CCA on two Dask workers, which are threads of this process, so that their calls are seen too."""
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, Client(cluster):
         CCA(2, solver="exact").fit(*(da.from_array(data, chunks=(500, -1)) for data in views(2000)))
@@ -113,14 +113,14 @@ def is_below(room: str, other: str) -> bool:
 
 
 class Seen:
-    """What all threads went through: modules, and crossings (module, function, module)."""
+    """A profiler of all threads: modules, and crossings (module, function, module)."""
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
         self.crossings: set[tuple[str, str, str]] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        """Look at one call."""
+        """Record one call."""
         if event != "call" or (module := module_of(frame)) is None:
             return
         self.modules.add(module)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
     others = json.loads(args.rooms.read_text()) if args.rooms else {}
-    # One for all walks: threads that appgrad keeps from one walk to the next go on telling it.
+    # One for all walks: threads that appgrad keeps from one walk to the next go on reporting to it.
     record, seen = {}, Seen()
     threading.setprofile(seen)
     for name in args.only:

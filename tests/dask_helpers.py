@@ -1,4 +1,4 @@
-"""What tests of clusters share; without Dask, whoever imports it is skipped."""
+"""Helpers of tests of clusters; without Dask, tests that import it are skipped."""
 
 import numpy as np
 import pytest

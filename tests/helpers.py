@@ -1,4 +1,4 @@
-"""What is tested against what: back ends, solvers and problems, each listed once."""
+"""Back ends, solvers and problems that tests combine, each listed once."""
 
 import gzip
 import warnings

@@ -1,4 +1,4 @@
-"""Problems that tests of kernels share, and how their scores are compared."""
+"""Problems for tests of kernels, and a comparison of scores."""
 
 import numpy as np
 

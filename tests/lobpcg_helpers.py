@@ -1,4 +1,4 @@
-"""What tests of LOBPCG share."""
+"""Helpers of tests of LOBPCG."""
 
 import warnings
 

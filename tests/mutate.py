@@ -1,4 +1,4 @@
-"""Each mutation is made in a copy: does its test fail? mutate.py [--only TEXT] [--jobs N] [--check]"""
+"""Make each mutation in a copy and see its test fail: mutate.py [--only TEXT] [--jobs N] [--check]"""
 
 from __future__ import annotations
 

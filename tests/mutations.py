@@ -1,4 +1,4 @@
-"""Mistakes that a change of the code might make, and a test that notices each; see mutate.py."""
+"""List of mistakes that a change of the code might make, each with a test that notices it; see mutate.py."""
 
 from __future__ import annotations
 

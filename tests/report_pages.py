@@ -1,4 +1,4 @@
-"""Pages of reports, read as a browser would, and names that are out to do harm."""
+"""Pages of reports, parsed as a browser would, and malicious names to test them with."""
 
 import json
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""Problems that tests of sparse components share, and how well these are found."""
+"""Problems for tests of sparse components, and measures of how well these are found."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What every back end must do, whatever holds its rows."""
+"""Contract of views: tests that every back end must pass."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`appgrad fit`: the model that is saved, the check on rows held out, and what is said of both."""
+"""`appgrad fit`: the saved model, the check on held-out rows, and what is printed about both."""
 
 import json
 import subprocess

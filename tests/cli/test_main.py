@@ -1,4 +1,4 @@
-"""The command: how it is called, what it shows, and what it says when it fails."""
+"""The command line: calls, output, and messages of failures."""
 
 import json
 import subprocess

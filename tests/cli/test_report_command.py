@@ -1,4 +1,4 @@
-"""Reports of the command: with a fit, of a model file, and where none can be written."""
+"""Reports of the command line: with a fit, of a model file, and when none can be written."""
 
 import json
 import sys

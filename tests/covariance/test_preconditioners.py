@@ -1,4 +1,4 @@
-"""Better coordinates: what they are, and that rare and unseen features do not explode in them."""
+"""Preconditioners: their values, and that rare and unseen features do not explode."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels from data: widths, default ridges, landmarks, frequencies, and what is kept of them in memory."""
+"""Kernels fitted to data: widths, default ridges, landmarks, frequencies, and their memory."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Views on rows in memory: in blocks, by number, at random, and paired."""
+"""Views on rows in memory: blocks, rows by number and at random, and checks that rows are paired."""
 
 import numpy as np
 import pytest

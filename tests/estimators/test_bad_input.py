@@ -1,4 +1,4 @@
-"""Bad input gets a clear error before a pass is wasted."""
+"""Bad input raises a clear error before a pass is wasted."""
 
 import datetime
 

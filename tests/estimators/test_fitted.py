@@ -1,4 +1,4 @@
-"""A fitted model is one value: what reads from it, what leaves it alone, and the core that makes it."""
+"""A fitted model is one value: attributes that read it, calls that leave it unchanged, and `fitting.fit`."""
 
 import copy
 import inspect

@@ -1,4 +1,4 @@
-"""KernelCCA: against the textbook, against linear CCA, on relations that are not linear, and on bad input."""
+"""KernelCCA: comparison with the textbook and with linear CCA, relations that are not linear, bad input."""
 
 import warnings
 

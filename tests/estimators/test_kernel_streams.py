@@ -1,4 +1,4 @@
-"""KernelCCA on streams: landmarks of the first rows, sums, and files that go on."""
+"""KernelCCA on streams: landmarks of the first rows, sums, and saved streams that go on."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SparseCCA: planted supports, against the textbook, early ends, and bad input."""
+"""SparseCCA: planted columns, comparison with the textbook, early ends, and bad input."""
 
 import re
 

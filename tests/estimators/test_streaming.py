@@ -1,4 +1,4 @@
-"""Rows that come batch by batch: the same answer as all at once, or a good one in little memory."""
+"""Rows that come in batches: the same result as all rows at once, or a good one in little memory."""
 
 import pickle
 import re

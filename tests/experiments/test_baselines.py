@@ -1,4 +1,4 @@
-"""The heuristics of section 4.2: each is what it says, and none is CCA."""
+"""The heuristics of section 4.2: each does what its name says, and none is CCA."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""Experiments on small data: what they record, what figures are drawn from it, what the command says."""
+"""Experiments on small data: their records, the figures drawn from them, and the output of the command."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed or starved of disk, and go on as if nothing had happened."""
+"""Checkpoints: runs that are stopped, killed or out of disk space resume to the same result."""
 
 import json
 import multiprocessing

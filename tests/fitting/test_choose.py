@@ -1,4 +1,4 @@
-"""What "auto" takes, what it says, and what `plan` expects."""
+"""The solver that "auto" takes, the reason it gives, and the costs that `plan` expects."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Where a run stands, on the terminal and in the log."""
+"""Progress of a run, on the terminal and in the log."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""Streams that take steps where sums do not fit: as good as they can be, and changes followed or not."""
+"""Streams that take steps because sums do not fit: their quality, and how they follow changes."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Threads of BLAS: one for each block, all for a single one, and none taken away for good."""
+"""Threads of BLAS: one for each block, all for a single block, and limits that are always undone."""
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor

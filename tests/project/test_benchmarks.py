@@ -1,4 +1,4 @@
-"""Benchmarks are found by name; what they measure is measured elsewhere."""
+"""Benchmarks are found by name; their measurements are not tested here."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Documentation that runs: blocks do what they say, links lead somewhere, the site needs no network."""
+"""Documentation: code blocks run and print what is shown, links exist, the site needs no network."""
 
 import gzip
 import importlib.util

@@ -1,4 +1,4 @@
-"""Examples run, and say what they should."""
+"""Examples run, and print what they should."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is imported when: a fit waits for nothing it does not need, help for next to nothing."""
+"""Imports are lazy: a fit loads only what it needs, and help next to nothing."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""The same on real data: image halves, video features and labels, sparse word counts."""
+"""Fits to real data: image halves, video features and labels, sparse word counts."""
 
 from pathlib import Path
 

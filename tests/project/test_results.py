@@ -1,4 +1,4 @@
-"""The page of results says what the records say."""
+"""The page of results agrees with the records."""
 
 import importlib
 import json

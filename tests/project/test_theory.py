@@ -1,4 +1,4 @@
-"""What the paper proves, as far as numbers can show it."""
+"""Results that the paper proves, checked in numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The wheel, not the source tree: what `pip install appgrad` would put on a machine."""
+"""The wheel instead of the source tree: what `pip install appgrad` would install."""
 
 import os
 import subprocess

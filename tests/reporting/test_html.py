@@ -1,4 +1,4 @@
-"""The report as a file: whole, small, and with names as nothing but data."""
+"""The report as a file: complete, small, and with names escaped."""
 
 import re
 

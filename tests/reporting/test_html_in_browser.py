@@ -1,4 +1,4 @@
-"""The report in a browser: quiet, safe, and usable by mouse, by keyboard and on small screens."""
+"""The report in a browser: no errors, safe, and usable by mouse, by keyboard and on small screens."""
 
 import json
 import re

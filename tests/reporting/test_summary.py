@@ -1,4 +1,4 @@
-"""What a report says: of scores, of features, of a run, and of how far to trust all of it."""
+"""Contents of a summary: scores, features, the run, and warnings."""
 
 import warnings
 

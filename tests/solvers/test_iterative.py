@@ -1,4 +1,4 @@
-"""ALS, AppGrad and stochastic AppGrad: what they have in common, on every back end, within every budget."""
+"""ALS, AppGrad and stochastic AppGrad: common behaviour, on every back end and within every budget."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The one loop, driven by a small solver of its own: alternating least squares on p x p matrices."""
+"""The solver loop, tested with a small solver: alternating least squares on p x p matrices."""
 
 import itertools
 import time

@@ -1,4 +1,4 @@
-"""The registry: a solver that is listed is checked, planned, run, resumed and explained like any other."""
+"""The registry: a solver needs only to be listed to be checked, planned, run, resumed and explained."""
 
 import re
 import subprocess

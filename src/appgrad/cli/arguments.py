@@ -1,4 +1,4 @@
-"""Arguments of the commands: their types and help, and what their texts mean. Imports nothing heavy."""
+"""Arguments of the commands: types, help and parsing. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a co
 
 
 def numbers(text: str, option: str, kind: type) -> Any:
-    """One number for both views, or one for each."""
+    """The number in a text, for both views; or the two numbers, one for each view."""
     try:
         values = [kind(part) for part in text.split(",")]
     except ValueError:
@@ -55,5 +55,5 @@ def in_options(message: str) -> str:
 
 
 def typed() -> str:
-    """What was typed, to be typed again."""
+    """The command as it was typed, quoted for the shell."""
     return shlex.join(["appgrad", *sys.argv[1:]])

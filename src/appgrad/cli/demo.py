@@ -18,7 +18,7 @@ from .terminal import err, print_summary, say
 
 
 def show_digits(output: Path) -> None:
-    """Correlations between the left and right halves, and a figure of them in this folder."""
+    """Print correlations between the left and right halves, and save a figure of them to a folder."""
     images = load_digits().images
     train, test = train_test_split(images, test_size=0.3, random_state=0)
     halves = [(m[:, :, :4].reshape(len(m), -1), m[:, :, 4:].reshape(len(m), -1)) for m in (train, test)]

@@ -15,7 +15,7 @@ FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeErr
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in words."""
+    """The message of an error; its type if it has none."""
     return str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
 
 

@@ -30,7 +30,7 @@ from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
 from .terminal import print_json, print_remarks, print_summary, say
 
-# The remark of a model that was saved early.
+# Warning in a model that was saved by an interrupted fit.
 INTERRUPTED = "the fit was interrupted: its command would give another model"
 
 
@@ -73,7 +73,7 @@ def fit_files(asked: FitArguments) -> None:
         unsaved = [] if tested is None else save_check(model, tested, asked)
         summary = summary_of(model, timing=timing)
         summary = replace(summary, remarks=(*summary.remarks, *unsaved))
-        # What was computed is shown, whatever becomes of the report.
+        # Results are shown even if the report fails.
         lost = None if asked.report is None else report_fit(model, views, summary, asked.report)
     show_fit(summary, asked, lost)
 
@@ -103,7 +103,7 @@ def model_of(asked: FitArguments) -> CCA:
 
 
 def require_files(asked: FitArguments) -> None:
-    """Raise before anything long is computed where a file cannot be written, or must not be."""
+    """Raise if a file cannot or must not be written, before anything long is computed."""
     require_checkpoint(asked.checkpoint, asked.resume)
     for path in (asked.output, asked.report):
         if path is not None:
@@ -114,7 +114,7 @@ def require_files(asked: FitArguments) -> None:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """The Dask client asked for; None for this process."""
+    """The Dask client of a scheduler; None without an address, to compute in this process."""
     if address is None:
         yield None
         return
@@ -123,7 +123,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 
 def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
-    """Fit the model to the views of two files, which are returned; its provenance is recorded."""
+    """Fit the model to two files and record its provenance; returns the views of the files."""
     with warnings.catch_warnings(record=True) as caught, progress_line(not asked.as_json) as watch:
         warnings.simplefilter("always")
         watch.begin("reading files")
@@ -148,7 +148,7 @@ def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
 
 
 def _rescued(model: CCA, origin: Origin, asked: FitArguments) -> str:
-    """Save what there is of an interrupted fit; returns what was written, and how to go on."""
+    """Save the best model of an interrupted fit; returns what was written, and how to go on."""
     written = []
     if asked.output is not None and hasattr(model, "canonical_correlations_"):
         model.record_provenance(origin)
@@ -162,13 +162,13 @@ def _rescued(model: CCA, origin: Origin, asked: FitArguments) -> str:
 
 
 def save_model(model: CCA, asked: FitArguments) -> None:
-    """Save the model where it is asked for: before the check, which may take as long as the fit."""
+    """Save the model if an output is given; first before the check, which may take as long as the fit."""
     if asked.output is not None:
         model.save(asked.output)
 
 
 def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
-    """Held-out correlations; where they cannot be had, the reason, for the model itself is fine."""
+    """Held-out correlations; if they fail, NaN and the reason, because the model itself is fine."""
     saved = asked.output
     with progress_line(not asked.as_json) as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -193,7 +193,7 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
 
 
 def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
-    """Keep the check with the model, also in its file; returns what to say where that fails."""
+    """Record the check in the model and in its file; returns a warning if the file cannot be written."""
     origin = model.provenance
     assert origin is not None
     model.record_provenance(origin._replace(tested=tested))
@@ -205,7 +205,7 @@ def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
 
 
 def report_fit(model: CCA, views: Views, summary: Summary, path: Path) -> str | None:
-    """Write a report of the fit; returns the reason where that fails."""
+    """Write a report of the fit; returns the reason if that fails."""
     try:
         named = with_components(summary, model, (names_of(model, "x"), names_of(model, "y")))
         origin = summary.origin

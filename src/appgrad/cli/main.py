@@ -34,14 +34,14 @@ def main() -> None:
             warnings.showwarning = _show_warning
             app()
     except BrokenPipeError:
-        # The reader, `head` for example, has seen enough. Keep Python from complaining at exit.
+        # The reader, `head` for example, has closed the pipe. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except FAILURES as error:
         say("error: " + " ".join(reason(error).split()), err)
         sys.exit(FAILED)
     except SystemExit as error:
-        # typer's code for Ctrl-C.
+        # typer exits with 130 after Ctrl-C.
         if error.code == 130:
             say("error: interrupted", err)
             sys.exit(INTERRUPTED)
@@ -111,7 +111,7 @@ def fit(
 
     The model is fitted on ALL rows. The held-out column comes from a second fit without the held-out rows.
     """
-    # All arguments by name, which are those of `FitArguments`.
+    # The arguments have the names of the fields of `FitArguments`.
     asked = dict(locals())
     from .fit import FitArguments, fit_files
 

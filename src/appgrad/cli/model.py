@@ -84,7 +84,7 @@ def report_model(
     labels: Path | None,
     top: int,
 ) -> None:
-    """Write an HTML page that shows a model, and the scores of rows where these are given."""
+    """Write an HTML page that shows a model, and the scores of rows if these are given."""
     if (x is None) != (y is None):
         raise typer.BadParameter("give both views, X and Y, or none")
     if labels is not None and x is None:

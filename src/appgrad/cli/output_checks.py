@@ -1,4 +1,4 @@
-"""Files that a command will write, checked before anything long is computed."""
+"""Checks of the files that a command will write, made before anything long is computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .terminal import err, say
 
 
 def require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
-    """Raise where a run would be continued, or written over, without being meant to."""
+    """Raise unless `--checkpoint` and `--resume` fit together: no run is overwritten by mistake."""
     if resume and checkpoint is None:
         raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
     if checkpoint is not None and checkpoint.exists() and not resume:
@@ -24,14 +24,14 @@ def require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
 
 
 def require_different(files: dict[str, Path]) -> None:
-    """Raise where two files to be written are one."""
+    """Raise if two files to be written are the same."""
     for (one, first), (two, second) in combinations(files.items(), 2):
         if first.resolve() == second.resolve():
             raise typer.BadParameter(f"{one} and {two} are the same file")
 
 
 def require_output(output: Path, *sources: str) -> None:
-    """Raise when the output cannot be written, or is an input."""
+    """Raise if the output cannot be written, or is an input."""
     require_writable(output)
     for path in (str(file) for source in sources for file in source_files(source) or [source]):
         if output.exists() and os.path.exists(path) and output.samefile(path):

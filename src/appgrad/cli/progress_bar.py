@@ -1,4 +1,4 @@
-"""Progress on the terminal, drawn by rich: gone when it ends."""
+"""Progress on the terminal, drawn by rich and removed at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RichLine:
 
 @contextmanager
 def progress_line(show: bool = True) -> Iterator[Watch]:
-    """A line of progress on the terminal, where there is one: its watch has a callback and counts rows."""
+    """Show a line of progress on a terminal; yields a `Watch`, which has a callback and counts rows."""
     bar = Progress(
         TextColumn("{task.description}"),
         TimeElapsedColumn(),

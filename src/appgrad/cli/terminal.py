@@ -14,13 +14,13 @@ from rich.text import Text
 if TYPE_CHECKING:
     from ..reporting.summary import Summary
 
-# Names of files and columns are data: ":x:" in one is no picture.
+# Names of files and columns are data: ":x:" in one must not become an emoji.
 out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 
 
 def say(text: str, console: Console = out, style: str | None = None) -> None:
-    """Print a line as it is: names of files and columns are data, whatever brackets they hold."""
+    """Print a line without markup: names of files and columns are data, and may hold brackets."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -47,7 +47,7 @@ def print_summary(summary: Summary) -> None:
 
 
 def _measured(summary: Summary) -> dict[str, str]:
-    """Facts of the run that has just ended: its time, and the check on held-out rows."""
+    """Facts about the run that has just ended: its time, and the check on held-out rows."""
     timing, held_out, found = summary.timing, summary.held_out, {}
     check = 0.0 if timing is None else timing.check
     if timing is not None:
@@ -58,7 +58,7 @@ def _measured(summary: Summary) -> dict[str, str]:
 
 
 def print_remarks(summary: Summary) -> None:
-    """Print what to beware of, to stderr."""
+    """Print the warnings to stderr."""
     for remark in summary.remarks:
         say(f"warning: {remark}", err, "yellow")
 

@@ -1,4 +1,4 @@
-"""The attributes of fitted models: properties that read from one value."""
+"""The attributes of fitted models: properties that read from one `Fitted` value."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .provenance import Origin
 class FittedAttributes:
     """The attributes of all estimators.
 
-    A model is one value, `_fitted`, and for rows that come batch by batch the `_stream` that keeps them. The
+    A model is one value, `_fitted`; if its rows come in batches, `_stream` holds their sums or steps. The
     problem of a stream is solved when an attribute of its solution is first read.
     """
 
     _fitted: Fitted | None = None
     _stream: Statistics | Sketch | None = None
-    # Attributes of the rows, which a stream knows without being solved.
+    # Attributes of the rows, which can be read before a stream is solved.
     _of_rows: ClassVar[frozenset[str]] = frozenset(
         ("n_samples_", "n_features_in_", "n_features_y_", "feature_names_in_", "feature_names_y_")
     )
@@ -68,18 +68,18 @@ class FittedAttributes:
 
     @property
     def error_bounds_(self) -> Array:
-        """Distance of each correlation to a true one, at most; NaN where it is not known."""
+        """Upper bound of the distance of each correlation to a true one; NaN where it is not known."""
         return self._solved().solution.error_bounds
 
     @property
     def n_iter_(self) -> list[int]:
-        """Steps of each component."""
+        """Number of steps of each component."""
         found = self._solved()
         return [found.iterations] * len(found.solution.correlations)
 
     @property
     def n_passes_(self) -> float:
-        """How often all rows were read."""
+        """Number of times that all rows were read."""
         return self._solved().passes
 
     @property
@@ -89,7 +89,7 @@ class FittedAttributes:
 
     @property
     def solver_reason_(self) -> str:
-        """Why it was taken."""
+        """Why this solver was taken."""
         return self._solved().reason
 
     @property
@@ -99,23 +99,23 @@ class FittedAttributes:
 
     @property
     def resumed_from_iteration_(self) -> int:
-        """The iteration of the checkpoint that the fit went on from, 0 without one."""
+        """The iteration of the checkpoint from which the fit resumed; 0 without one."""
         found = self._solved().resumed_from
         return self._missing("resumed_from_iteration_") if found is None else found
 
     @property
     def n_samples_(self) -> int:
-        """Rows fitted."""
+        """Number of rows fitted."""
         return self._known().rows.n_samples
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of the first view."""
+        """Number of columns of the first view."""
         return self._known().rows.n_features[0]
 
     @property
     def n_features_y_(self) -> int:
-        """Columns of the second view."""
+        """Number of columns of the second view."""
         return self._known().rows.n_features[1]
 
     @property
@@ -132,7 +132,7 @@ class FittedAttributes:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What there is to beware of: the warnings of the fit."""
+        """The warnings of the fit."""
         return self._solved().remarks
 
     @property
@@ -141,23 +141,23 @@ class FittedAttributes:
         return None if self._fitted is None else self._fitted.provenance
 
     def record_provenance(self, origin: Origin | None) -> None:
-        """Keep with the model where it comes from."""
+        """Record the files and the command that the model comes from."""
         self._fitted = self._known()._replace(provenance=origin)
 
     @property
     def streamed(self) -> bool:
-        """True if the rows came batch by batch: more may follow."""
+        """True if the rows came in batches: more may follow."""
         return self._stream is not None
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted is not None
 
     def __dir__(self) -> Iterable[str]:
-        """Names of what there is, and can be had without solving anything.
+        """Names of the attributes that can be read without solving a stream.
 
         Notebooks show every attribute that is listed here (inspect.getmembers). That must not solve the
         problem of a stream, and an attribute that is missing would be shown as a property. scikit-learn's own
-        list reads every attribute to see if it is there.
+        list reads every attribute to see if it exists.
         """
         listed = object.__dir__(self)
         read = {name for name in listed if self._is_fitted_attribute(name)}
@@ -165,7 +165,7 @@ class FittedAttributes:
         return [name for name in listed if name in there or (name not in read and hasattr(self, name))]
 
     def _available(self) -> set[str]:
-        """Fitted attributes that are there, unless a stream must be solved for them."""
+        """Names of the fitted attributes that can be read without solving a stream."""
         fitted = self._fitted
         if fitted is None:
             return set()
@@ -178,12 +178,12 @@ class FittedAttributes:
         return found - {attribute for attribute, known in names if known is None}
 
     def _is_fitted_attribute(self, name: str) -> bool:
-        """True if this is read from the value."""
+        """True if this is the name of a property that reads from `_fitted`."""
         named = name == "remarks" or (name.endswith("_") and not name.startswith("_"))
         return named and isinstance(getattr(type(self), name, None), property)
 
     def _known(self) -> Fitted:
-        """The value, also that of a stream which is not solved yet."""
+        """The `Fitted` value, also of a stream that is not solved yet; NotFittedError if there is none."""
         if self._fitted is None:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
@@ -192,7 +192,7 @@ class FittedAttributes:
         return self._fitted
 
     def _solved(self) -> Fit:
-        """The fit; that of a stream is computed when it is first asked for, and warns then."""
+        """The fit. That of a stream is computed, and its warnings are issued, on first use."""
         known = self._known()
         if known.fit is not None:
             return known.fit

@@ -1,4 +1,4 @@
-"""What all estimators share: fit, scores of new rows, and how well these are correlated."""
+"""Base class of all estimators: fit, scores of new rows, and correlations of these scores."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from ..version import __version__
 from .attributes import FittedAttributes
 from .fitted import Fitted, Rows, named, projection
 
-# Parameters that may differ between the run of a checkpoint and the one that goes on with it: budgets, and
-# what does not touch the numbers.
+# Parameters that may change when a fit resumes from a checkpoint: budgets, and those that do not affect the
+# numbers.
 FREE = ("max_iter", "max_passes", "max_seconds", "max_flops", "n_jobs", "verbose", "callback", "checkpoint")
 
 
 class Prepared(NamedTuple):
-    """What solvers are given, and what a kernel model has learned on the way."""
+    """The views and the problem for a solver, and what a kernel model has learned from the rows."""
 
     views: Views
     problem: Problem
@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
 
 
 class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Two views in, canonical pairs out. What is asked, and of which views, is up to the estimator."""
+    """Base of all estimators: fits canonical pairs to two views. Subclasses set the problem and its views."""
 
     callback: Callable[[Progress], Any] | None
     checkpoint: Any
@@ -57,9 +57,9 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to two views of the same rows, or to one `Views` object that holds both.
 
-        Nothing is set unless all of it succeeds: an estimator that raises keeps its last fit. The one
-        exception is a KeyboardInterrupt while an iterative solver runs: it is raised again after the
-        model has been set to the best state so far.
+        A fit that raises leaves the estimator with its last fit. The one exception is a KeyboardInterrupt
+        while an iterative solver runs: it is raised again after the model has been set to the best state
+        so far.
         """
         self._keep(self._fitted_to(X, y))
         return self
@@ -67,7 +67,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
         """Scores of X, or of both views when y is given or X is a `Views` object.
 
-        Scores of Dask arrays and data frames are Dask arrays, computed when they are asked for.
+        Scores of Dask arrays and data frames are Dask arrays, not computed yet.
         """
         check_is_fitted(self)
         if is_views(X):
@@ -118,9 +118,9 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
 
         Callbacks and random generators are not saved. A model of `partial_fit` is saved with its sums, or the
-        state of its steps, so that rows can go on coming.
+        state of its steps, so that more rows can be added after loading.
         """
-        # The module that knows the format knows all estimators, and so imports this one.
+        # Imported here because model_file imports all estimators, and so this module.
         from .model_file import save
 
         save(self, path)
@@ -131,7 +131,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _n_features_out(self) -> int:
-        # Known of a stream before it is solved: showing a model must not solve it.
+        # Read from an unsolved stream: displaying a model must not solve it.
         if self._stream is not None and self._known().fit is None:
             return self._stream.problem.n_components
         return len(self.canonical_correlations_)
@@ -158,7 +158,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         super().__setstate__(state)
 
     def _fitted_to(self, X: Any, y: Any = None) -> Fitted:
-        """The model of these rows, which this estimator does not become yet."""
+        """The model fitted to these rows; the estimator itself is left unchanged."""
         problem, options = self.problem_and_options()
         if options.forget is not None:
             raise ValueError("forget is for streams: use partial_fit or fit_stream, or forget=None")
@@ -191,7 +191,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         )
 
     def _keep(self, fitted: Fitted) -> None:
-        """Become this model, after its warnings: one that is raised as an error leaves the old fit."""
+        """Set the model. Its warnings come first: one that is raised as an error leaves the old fit."""
         found = fitted.fit
         assert found is not None
         issue(found.remarks)
@@ -204,19 +204,19 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _prepared(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator
     ) -> Prepared:
-        """The views and the problem that solvers are given; here those of the user."""
+        """The views and the problem for the solver; here those of the user."""
         return Prepared(views.views, problem)
 
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
-        """Texts on correlations that say nothing."""
+        """Warnings about correlations that are high only because of overfitting."""
         return trivial(n, p1, p2, solution)
 
     def _kept(self, solution: Solution) -> Solution:
-        """What is kept of a solution; here all of it."""
+        """The parts of a solution that the model keeps; here all of them."""
         return solution
 
     def _checkpoint_file(self) -> CheckpointFile | None:
-        """The file that follows a run, if one is asked for."""
+        """The checkpoint file of a run; None without the parameter `checkpoint`."""
         if self.checkpoint is None:
             return None
         pair = isinstance(self.checkpoint, tuple | list)
@@ -230,14 +230,14 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return projection(self._known().rows, solution, view)
 
     def _views(self, X: Any, y: Any) -> Views:
-        """Views on rows that have the columns of the fit."""
+        """Views on new rows; raises unless they have the columns of the fit."""
         views = as_views(X, y)
         self._require_columns(views.n_features_x, views.names[0], 0, views.view_names[0])
         self._require_columns(views.n_features_y, views.names[1], 1, views.view_names[1])
         return views
 
     def _lazy(self, data: Any, view: int) -> Any:
-        """Scores of Dask data, to be computed."""
+        """Scores of Dask data as a Dask array, not computed yet."""
         back_end, label = dask_back_end(), "Xy"[view]
         if not is_dask(data):
             raise TypeError(f"{label} is not of Dask, and the other view is: use the same for both")
@@ -285,7 +285,7 @@ def is_one_dimensional(y: Any) -> bool:
 
 
 def _chunk_scores(chunk: Any, model: Projection) -> Array:
-    """Scores of a chunk, whatever it is."""
+    """Scores of a chunk of any type: array, sparse matrix or data frame."""
     return model(as_matrix(as_column(chunk), model.label, min_rows=0))
 
 

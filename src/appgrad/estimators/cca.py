@@ -1,4 +1,4 @@
-"""What people use: CCA as a scikit-learn estimator."""
+"""CCA as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         "exact" works on covariances gathered in one pass, or on n x n matrices when a view has more
         columns than there are rows; "qr" on a triangular factor of the data, slower, and accurate where
         the covariances are ill-conditioned. "lobpcg" iterates on thin products, one pass an iteration, in
-        O(k p) memory. "auto" takes "exact" where its matrices fit into scikit-learn's `working_memory`,
-        unless iterating is expected to take less than a fifth of the time, "qr" when that would lose
-        precision, and "lobpcg" otherwise; `appgrad.plan` tells beforehand. The others are the paper's, in
-        O(k p) memory too: "als" alternates least squares, "appgrad" takes one gradient step a pass,
+        O(k p) memory. "auto" takes "exact" if its matrices fit into scikit-learn's `working_memory`, unless
+        iterating is expected to take less than a fifth of the time; "qr" if "exact" would lose precision;
+        "lobpcg" otherwise. `appgrad.plan` shows the choice beforehand. The other solvers are the paper's,
+        in O(k p) memory too: "als" alternates least squares, "appgrad" takes one gradient step a pass,
         "stochastic" one a minibatch.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
@@ -45,51 +45,51 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         units of the (optionally scaled) data; a pair is one per view. With fewer rows than columns, choose
         a number: see `OverfitWarning`.
     center : bool, default=True
-        Remove the column means. Without, means are taken to be zero in all that is reported: variances
-        are mean squares.
+        Remove the column means. If False, all results take the means to be zero: variances are mean
+        squares.
     scale : bool, default=False
         Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
     tol : float, default=1e-4
         When iterative solvers stop: "lobpcg" and "als" when the relative residuals of all pairs are below it,
-        "appgrad" when an iteration gains less than this share of the captured correlation; 0 runs to the
-        budget. "stochastic" always does.
+        "appgrad" when an iteration gains less than this share of the captured correlation. With 0 they run
+        to the budget; "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
-        Budgets of iterative solvers, kept to within one step; what was reached is kept, with a
-        ConvergenceWarning. By default 1000 iterations; for "stochastic" 5 passes or 300 steps, if more, and
-        one pass to measure the result. With max_passes=1 it reads no row twice, and the correlations are
-        estimates: pairs found on one half of the last rows and correlated on the other. So they are with
-        max_seconds.
+        Budgets of iterative solvers, kept to within one step. A fit that ends by its budget keeps the
+        result so far, with a ConvergenceWarning. Default: 1000 iterations; for "stochastic" 5 passes or 300
+        steps, whichever is more, and one pass to measure the result. With max_passes=1 "stochastic" reads
+        no row twice, and the correlations are estimates: pairs are found on one half of the last rows and
+        correlated on the other. The same holds with max_seconds.
     oversampling : "auto" or int, default="auto"
-        Columns carried beyond n_components, of which the best are extracted; "auto" is 5, and as many as
-        n_components for "stochastic" and streams, if that is more.
+        Columns iterated beyond n_components; the best n_components are extracted. "auto" is 5; for
+        "stochastic" and streams it is n_components, if that is more.
     preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
         Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
         "lowrank" for dense and "jacobi" for sparse data, and the inverse itself for "lobpcg" on matrices.
     step_size : "auto" or float, default="auto"
-        A number is a constant step, in units of the inverse of the largest eigenvalue where there is a
-        preconditioner. "auto" measures that eigenvalue and adds momentum ("appgrad"), or tries steps side by
-        side on rows to come, and averages ("stochastic").
+        A number is a constant step; with a preconditioner, in units of the inverse of the largest
+        eigenvalue. "auto" measures that eigenvalue and adds momentum ("appgrad"), or tries steps side by
+        side on the next rows, and averages ("stochastic").
     batch_size : int, default=200
-        Rows of a minibatch.
+        Number of rows of a minibatch.
     normaliser : "auto", "batch" or int, default="auto"
-        Rows that normalise a stochastic step: the minibatch itself ("batch", the paper), or as many of the
-        rows that follow it; "auto" is ten for every column carried.
+        Rows that normalise a stochastic step: the minibatch itself ("batch", the paper), or this number of
+        the rows that follow it. "auto" is ten rows for every column iterated.
     covariance : {"auto", "dense"}, default="auto"
-        "dense" lets "appgrad" and "lobpcg" iterate on p x p matrices gathered in one pass; "als" does if they
-        are small.
+        "dense" lets "appgrad" and "lobpcg" iterate on p x p matrices gathered in one pass; "als" does so if
+        they are small.
     forget : float, optional
-        For `partial_fit` and `fit_stream`: rows count half after this many later ones.
+        For `partial_fit` and `fit_stream`: a row counts half after this many later rows.
     checkpoint : str, Path or pair of these and seconds, optional
-        A file to which an iterative solver writes its state every 30 seconds, or as often as said, and from
-        which `fit` goes on where it exists and is of the same data and parameters.
+        A file to which an iterative solver writes its state, every 30 seconds unless the pair says
+        otherwise. If the file exists and is of the same data and parameters, `fit` goes on from it.
     callback : callable, optional
         Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()) after each iteration;
         returning True stops an iterative solver.
     n_jobs : int, optional
-        Threads to use; None follows the limits of threadpoolctl, by default all cores.
+        Number of threads; None follows the limits of threadpoolctl, by default all cores.
     random_state : int, RandomState or Generator, optional
-        Start and row order of iterative solvers; the direct ones need none.
+        Draws the start and the row order of iterative solvers; direct solvers need none.
     verbose : int, default=0
         1 logs what is being done through `logging.getLogger("appgrad")`; 2 draws one line on stderr
         instead, where that is a terminal or a notebook.
@@ -106,7 +106,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     x_loadings_, y_loadings_ : ndarray of shape (n_features, n_components)
         Covariances of the columns with the scores of their own view.
     coef_, intercept_ : ndarray
-        Linear prediction of y: X @ coef_.T + intercept_. Computed when asked for.
+        Linear prediction of y: X @ coef_.T + intercept_. Computed when read.
     x_mean_, y_mean_, x_std_, y_std_ : ndarray
         Column means and standard deviations; x_loadings_ / x_std_[:, None] are correlations.
     n_iter_ : list of int
@@ -117,15 +117,15 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         Relative residual of each pair in the canonical equations, in the norm of the preconditioner: an
         estimate of its quality.
     error_bounds_ : ndarray of shape (n_components,)
-        How far each value is at most from a canonical correlation, not necessarily the one of its rank. NaN
-        where nothing is known: iterative solvers without `covariance="dense"` bound S by the ridge alone,
-        and what that gives is above 0.1 (docs/choosing.md).
+        Upper bound of the distance of each value to a canonical correlation, not necessarily the one of its
+        rank. NaN where no bound is known: iterative solvers without `covariance="dense"` bound S by the
+        ridge alone, and the result is above 0.1 (docs/choosing.md).
     solver_, solver_reason_ : str
-        What was taken, and why.
+        The solver taken, and why.
     history_ : list of dict
-        iteration, passes, seconds, flops, tcc of each step, and the event where a step had to be cut; flops
+        iteration, passes, seconds, flops, tcc of each step, and an event if the step had to be cut; flops
         are NaN for direct solvers (docs/algorithms.md says how they are counted).
-    n_samples_, n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : what was fitted.
+    n_samples_, n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : of the data fitted.
 
     Notes
     -----
@@ -216,7 +216,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         return tags
 
     def _reconstructed(self, scores: Any, weights: Array, loadings: Array, mean: Array, name: str) -> Array:
-        """Least squares of the columns on all scores together; their covariance is weights'loadings."""
+        """Rows, by least squares of the columns on all scores; their covariance is weights'loadings."""
         scores = as_matrix(scores, name)
         require_finite(scores, partial(describe, name, None))
         if scores.shape[1] != loadings.shape[1]:

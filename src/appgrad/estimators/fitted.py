@@ -1,4 +1,4 @@
-"""A fitted model as one value: what attributes, files and reports are read from."""
+"""A fitted model as one value, from which attributes, files and reports are made."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .provenance import Origin
 
 
 class Rows(NamedTuple):
-    """The rows a model was fitted to: how many, how many columns, their names, and if y had one dimension.
+    """The data a model was fitted to: numbers of rows and columns, names, and if y had one dimension.
 
-    `learned` is what a kernel model has learned of them, None for others.
+    `learned` is what a kernel model has learned from the rows; None for others.
     """
 
     n_samples: int
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Weights of a component in each view: one for each column, or for each feature of a kernel."""
+        """Number of weights of a component in each view: that of its columns, or of a kernel's features."""
         if self.learned is None:
             return self.n_features
         x, y = self.learned.maps
@@ -36,9 +36,9 @@ class Rows(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted model: its rows, its fit, and the files it comes from, which only the command line knows.
+    """A fitted model: its rows, its fit, and the files it comes from, which only the command line records.
 
-    `fit` is None for rows of a stream for which the problem has not been solved yet.
+    `fit` is None for a stream that has not been solved yet.
     """
 
     rows: Rows
@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
     provenance: Origin | None = None
 
     def without_overfit(self) -> Fitted:
-        """The same without remarks on correlations that say nothing."""
+        """A copy without the warnings about overfitting."""
         assert self.fit is not None
         remarks = tuple(remark for remark in self.fit.remarks if not remark.overfit)
         return self._replace(fit=self.fit._replace(remarks=remarks))
@@ -60,11 +60,11 @@ def projection(rows: Rows, solution: Solution, view: int) -> Projection:
 
 
 def named(names: Array | None) -> Array | None:
-    """Names of columns as scikit-learn has them, or None."""
+    """Names of columns as an array of objects, like scikit-learn's; None stays None."""
     return None if names is None else np.asarray(names, dtype=object)
 
 
 def without_features(solution: Solution) -> Solution:
-    """A solution in the feature space of a kernel, without what says nothing of the columns of the data."""
+    """A copy of a kernel's solution without loadings, scales and slopes, which are not those of columns."""
     none = np.empty(0)
     return solution._replace(x_loadings=none, y_loadings=none, std_x=none, std_y=none, y_slopes=none)

@@ -30,7 +30,7 @@ from .fitted import Rows, without_features
 from .streaming import StreamingCCA
 
 APPROXIMATIONS = (None, "nystroem", "fourier")
-# Rows from which gamma and variances can be told, about.
+# About as many rows as an estimate of gamma and variances needs.
 FIRST_ROWS = 100
 
 
@@ -52,21 +52,21 @@ class KernelCCA(StreamingCCA, BaseEstimator):
     gamma : float, optional, or a pair
         By default one over the squared median distance of (up to 1000) rows.
     degree : int, optional, or a pair
-        Of "poly"; 3 by default.
+        Degree of "poly"; 3 by default.
     coef0 : float, optional, or a pair
-        Of "poly"; 1 by default.
+        Constant of "poly"; 1 by default.
     ridge : "auto", float or pair of floats, default="auto"
-        Times the squared norm of a function: the penalty of kernel CCA, without which it can fit any rows
-        perfectly. A linear kernel with a ridge gives what `CCA` gives with the same one. "auto" leaves each
-        view one effective dimension for twenty rows (docs/decisions/0007).
+        Penalty: the ridge times the squared norm of a function. Without it, kernel CCA can fit any rows
+        perfectly. A linear kernel with a ridge gives the result of `CCA` with the same ridge. "auto" leaves
+        each view one effective dimension for twenty rows (docs/decisions/0007).
     approximation : {"nystroem", "fourier"}, optional
-        None works on the n x n Gram matrices, which are computed anew in every pass where they do not fit
-        into the memory budget (scikit-learn's `working_memory`). "nystroem" works with functions of
-        `n_landmarks` random rows, "fourier" (rbf alone) with as many random cosines and sines: linear in
-        the number of rows, also for files and streams. Their features are computed on the fly where those
-        of all rows do not fit.
+        None works on the n x n Gram matrices, which are computed anew in every pass if they do not fit into
+        the memory budget (scikit-learn's `working_memory`). "nystroem" works with functions of
+        `n_landmarks` random rows, "fourier" (rbf only) with as many random cosines and sines. Both are
+        linear in the number of rows, and work for files and streams too. Their features are computed on the
+        fly if those of all rows do not fit.
     n_landmarks : int, default=1000, or a pair
-        Features of the approximations.
+        Number of features of the approximations.
     center : bool, default=True
         Centre in feature space.
     solver : {"auto", "exact", "qr", "lobpcg", "als", "appgrad", "stochastic"}, default="auto"
@@ -79,13 +79,13 @@ normaliser, forget, checkpoint, callback, n_jobs, random_state, verbose
     Attributes
     ----------
     canonical_correlations_ : ndarray of shape (n_components,)
-        Descending, in [0, 1]: those of the problem with its ridge.
+        Correlations of the problem with its ridge, descending, in [0, 1].
     training_correlations_ : ndarray of shape (n_components,)
         Correlations of the scores of the training rows. They say little: judge by `score` on other rows.
     x_weights_, y_weights_ : ndarray
         Weights of the training rows, or of the features of an approximation.
     gamma_, ridge_ : pair of floats
-        What was taken for each view; gamma is None for kernels without one.
+        The values used for each view; gamma is None for kernels without one.
     x_mean_, y_mean_ : ndarray
         Means of the features.
     n_iter_, n_passes_, residuals_, error_bounds_, solver_, solver_reason_, history_, n_samples_, \
@@ -177,13 +177,13 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
 
     @classmethod
     def from_covariance(cls, *args: Any, **params: Any) -> Self:
-        """Not for kernels: covariances of columns do not tell those of features."""
+        """Raise TypeError: covariances of columns do not give those of a kernel's features."""
         raise TypeError("KernelCCA needs rows: covariances of columns do not tell those of features")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         kernel = self.kernel[0] if isinstance(self.kernel, tuple | list) and self.kernel else self.kernel
-        # Of y nobody asks: a precomputed kernel of y cannot be cut into folds.
+        # scikit-learn has this tag for X only: a precomputed kernel of y cannot be cut into folds.
         tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
 
@@ -207,14 +207,14 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
     def _prepared(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator
     ) -> Prepared:
-        """Features of the rows as views, in memory where they fit into the budget."""
+        """Features of the rows as views, in memory if they fit into the budget."""
         asked, counts = asked_kernels(self.get_params(deep=False))
         if self.approximation is None:
             found = grams(views, asked, problem.center, rng)
             learned = learned_of(found, problem, views.n_samples)
             assert found.diagonals is not None
             rx, ry = map(KernelRidge, learned.ridge, found.diagonals)
-            # They are centred already.
+            # Gram matrices are centred already.
             return Prepared(found.views, problem._replace(center=False, ridge=(rx, ry)), learned)
         found = features(views, asked, self.approximation, counts, problem.center, rng)
         mapped = MappedViews(views.views, *found.maps)
@@ -253,7 +253,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         )
 
     def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
-        """The rows of a stream, with the ridge of as many rows as there are by now."""
+        """The `Rows` of a stream, with the ridge for their current number."""
         assert rows.learned is not None
         problem, _ = self.problem_and_options()
         ridge = _ridges(problem, rows.learned.variances, rows.n_samples, rows.learned.maps)
@@ -261,9 +261,9 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         return rows._replace(learned=rows.learned._replace(ridge=ridge))
 
     def merge(self, other: Any) -> Self:
-        """Add the rows that another model with the same landmarks or frequencies has seen.
+        """Add the rows of another model with the same landmarks or frequencies.
 
-        These come from the first batch: models that began with the same one both count its rows.
+        These come from the first batch. If both models began with the same one, its rows count twice.
         """
         ours, theirs = (model._fitted and model._fitted.rows.learned for model in (self, other))
         if ours and theirs and same_parts(ours.maps, theirs.maps):
@@ -279,11 +279,11 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         return found + memorised(solution)
 
     def _kept(self, solution: Solution) -> Solution:
-        """What is kept of a solution: what means something to those who only see rows."""
+        """The solution without what belongs to features of the kernel, which users do not see."""
         return without_features(solution)
 
     def _learned(self) -> Learned:
-        """What was learned of the rows."""
+        """What the model has learned from its rows."""
         learned = self._known().rows.learned
         assert learned is not None
         return learned
@@ -299,7 +299,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
 
 
 def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[int, int]]:
-    """The kernels and numbers of landmarks asked for, or an error that names the parameter."""
+    """The kernels and numbers of landmarks set by these parameters; ValueError names a wrong parameter."""
     approximation = params["approximation"]
     if not (approximation is None or (isinstance(approximation, str) and approximation in APPROXIMATIONS)):
         raise ValueError(f"approximation must be None, 'nystroem' or 'fourier', got {approximation!r}")
@@ -351,7 +351,7 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
 
 
 def learned_of(found: Fitted, problem: Problem, n: int) -> Learned:
-    """What was learned of n rows."""
+    """What a kernel model has learned from n rows: maps, variances, gammas and ridges."""
     ridge = _ridges(problem, found.variances, n, found.maps)
     return Learned(found.maps, found.variances, found.gammas, ridge)
 
@@ -359,7 +359,7 @@ def learned_of(found: Fitted, problem: Problem, n: int) -> Learned:
 def _ridges(
     problem: Problem, variances: tuple[Array, Array], n: int, maps: tuple[Map, Map]
 ) -> tuple[float, float]:
-    """The ridges asked for, or those that rows and variances suggest."""
+    """The ridge of each view: the number asked for, or the default for n rows of these variances."""
     asked = problem.ridge if isinstance(problem.ridge, tuple) else (problem.ridge, problem.ridge)
     x, y = (
         default_ridge(v, n, f.n_features) if ridge == "auto" else float(ridge)  # type: ignore[arg-type]
@@ -369,7 +369,7 @@ def _ridges(
 
 
 def _require_local(data: Any) -> None:
-    """Raise where rows live on a cluster: every row is compared with all others."""
+    """Raise if rows are on a cluster: exact kernel CCA compares every row with all others."""
     if is_dask(data) or not getattr(data, "local", True):
         raise TypeError(
             "exact kernel CCA compares every row with all others, and those of Dask are not in one place: "

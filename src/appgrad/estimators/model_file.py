@@ -1,4 +1,4 @@
-"""Model files: what is in them, written and read. `fitting.archive` has the container."""
+"""Contents of model files, written and read. `fitting.archive` has the container."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .provenance import LENGTH, Origin
 from .sparse import SparseCCA
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
-# Arrays of a file, named like the attributes of a model, and the fields of the solution that they are.
+# Arrays of a file, named like the attributes of a model, and their fields in `Solution`.
 ARRAYS = {
     "canonical_correlations_": "correlations",
     "training_correlations_": "training_correlations",
@@ -39,7 +39,7 @@ ARRAYS = {
     "residuals_": "residuals",
     "error_bounds_": "error_bounds",
 }
-# Those that kernel models do not have.
+# Arrays that kernel models do not have.
 COLUMN_ARRAYS = {
     "x_loadings_": "x_loadings",
     "y_loadings_": "y_loadings",
@@ -51,7 +51,7 @@ COLUMN_ARRAYS = {
 
 def save(model: BaseCCA, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, atomically."""
-    # A stream of too few rows as yet has a state, but no solution.
+    # A stream with too few rows so far has a state, but no solution.
     fit = _fit_if_any(model)
     rows, stream = model._known().rows, model._stream
     meta: dict[str, Any] = {
@@ -67,7 +67,7 @@ def save(model: BaseCCA, path: str | os.PathLike[str]) -> None:
     }
     meta["stream"], arrays = _packed_stream(stream)
     meta["more"], more = _packed_learned(rows.learned)
-    # Rows that came later are not of these files.
+    # A stream has rows that are not in these files.
     origin = None if stream is not None else model.provenance
     meta["origin"] = None if origin is None else origin.packed()
     arrays |= more
@@ -100,7 +100,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
 
 
 def _model(arrays: dict[str, Array], meta: dict[str, Any]) -> BaseCCA:
-    """The model of a file; KeyError, TypeError or ValueError where it is none."""
+    """The model of a file; KeyError, TypeError or ValueError if the file does not hold one."""
     model: BaseCCA = ESTIMATORS[meta["estimator"]]().set_params(
         **{name: tuple(v) if isinstance(v, list) else v for name, v in meta["params"].items()}
     )
@@ -118,7 +118,7 @@ def _model(arrays: dict[str, Array], meta: dict[str, Any]) -> BaseCCA:
 
 
 def _arrays_of(model: BaseCCA) -> dict[str, str]:
-    """The arrays of a model's file, by name, and the fields of the solution that they are."""
+    """The arrays of a model's file, by name, and their fields in `Solution`."""
     return ARRAYS if isinstance(model, KernelCCA) else ARRAYS | COLUMN_ARRAYS
 
 
@@ -149,7 +149,7 @@ def _packed_facts(rows: Rows, fit: Fit | None) -> dict[str, Any]:
 
 
 def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
-    """What a file says of the rows of a model."""
+    """The `Rows` of a model, read from its file."""
     n, p1, p2 = (_fact(meta, name) for name in ("n_samples_", "n_features_in_", "n_features_y_"))
     x, y = (named(names) for names in meta["feature_names"])
     if any(names is not None and names.shape != (p,) for names, p in ((x, p1), (y, p2))):
@@ -166,7 +166,7 @@ def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
 
 
 def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dict[str, str]) -> Fit:
-    """What a file says of the fit of a model."""
+    """The `Fit` of a model, read from its file."""
     k = len(arrays["canonical_correlations_"])
     for name in fields:
         _require_whole(name, arrays[name], rows.widths, k)
@@ -186,7 +186,7 @@ def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dic
 
 
 def _fact(meta: dict[str, Any], name: str) -> Any:
-    """A fact of a fit; TypeError where it is of another kind."""
+    """One fact of a fit, read from a file; TypeError if its type or value is wrong."""
     found = meta["facts"][name]
     kind = {"n_passes_": float, "solver_": str, "solver_reason_": str}.get(name, int)
     values = found if name == "n_iter_" else [found]
@@ -198,7 +198,7 @@ def _fact(meta: dict[str, Any], name: str) -> Any:
 
 
 def _remarks(found: Any) -> tuple[Remark, ...]:
-    """What a fit has warned of; TypeError for what is none."""
+    """The warnings of a fit, read from a file; TypeError if they are of another type."""
     if not isinstance(found, list) or any([type(part) for part in one] != [str, bool] for one in found):
         raise TypeError("its remarks are of another kind")
     return tuple(
@@ -207,7 +207,7 @@ def _remarks(found: Any) -> tuple[Remark, ...]:
 
 
 def _history(found: Any) -> list[dict[str, Any]]:
-    """The steps of a fit; TypeError unless each says in numbers where it stood."""
+    """The steps of a fit, read from a file; TypeError unless each has its numbers."""
     numbers = ("iteration", "passes", "seconds", "flops", "tcc")
     if not isinstance(found, list) or not found:
         raise TypeError("there is no history")
@@ -231,7 +231,7 @@ def _require_whole(name: str, array: Array, widths: tuple[int, int], k: int) -> 
 
 
 def _packed_stream(stream: Statistics | Sketch | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
-    """What a stream needs to go on, as JSON and arrays; None where there is no stream."""
+    """The state with which a stream can go on, as JSON and arrays; None if there is no stream."""
     if stream is None:
         return None, {}
     kept = Stream(stream.problem, stream.options, stream.snapshot())
@@ -240,7 +240,7 @@ def _packed_stream(stream: Statistics | Sketch | None) -> tuple[dict[str, Any] |
 
 
 def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> Statistics | Sketch:
-    """The stream of a file."""
+    """The stream of a model, read from its file."""
     solver, spec = meta["stream"]["solver"], meta["stream"]["state"]
     found = old_files.stream(solver, spec, arrays) if meta["version"] == 1 else unpacked(spec, arrays)
     stream = KINDS[kept_by(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
@@ -249,7 +249,7 @@ def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> Stati
 
 
 def _packed_learned(learned: Learned | None) -> tuple[Any, dict[str, Array]]:
-    """What a kernel model has learned of its rows, as JSON and arrays."""
+    """What a kernel model has learned from its rows, as JSON and arrays."""
     if learned is None:
         return None, {}
     for f in learned.maps:

@@ -1,4 +1,4 @@
-"""Where a model of the command line comes from, what it warned of, and how it did on other rows."""
+"""Provenance of a model of the command line: its files, its command, its warnings, its held-out check."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from ..data.display import shown
 from ..inference.holdout import HeldOut
 
-# Letters of a text from a file that are shown.
+# Most characters shown of a text from a file.
 LENGTH = 2000
 
 
 class Origin(NamedTuple):
-    """The files of a fit, its command, what it warned of, and its held-out check if there was one."""
+    """The files of a fit, its command, its warnings, and its held-out check if there was one."""
 
     x: str
     y: str
@@ -23,14 +23,14 @@ class Origin(NamedTuple):
     tested: HeldOut | None = None
 
     def packed(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The origin as a dict that JSON can hold."""
         tested = self.tested
         kept = None if tested is None else {**tested._asdict(), "correlations": tested.correlations.tolist()}
         return self._asdict() | {"tested": kept}
 
     @classmethod
     def unpacked(cls, found: dict[str, Any], k: int) -> Self:
-        """What `packed` made of the origin of a model of so many components; TypeError for what is none."""
+        """The origin of a model with k components, from the dict of `packed`; TypeError if it is not one."""
         tested, remarks = found.get("tested"), found.get("remarks", [])
         texts = [found["x"], found["y"], found["command"], *remarks]
         if not isinstance(remarks, list) or not all(isinstance(text, str) for text in texts):

@@ -19,7 +19,7 @@ from .base import Prepared
 from .cca import CCA
 
 SUPPORTS = ("shared", "component")
-# Unless asked otherwise: a correlation that is worth a column.
+# Default penalty: the correlation above which a column is worth using.
 ALPHA = 0.1
 
 
@@ -34,40 +34,40 @@ class SparseCCA(CCA):
     n_components : int, default=2
         Number of canonical pairs.
     alpha : float or pair of floats, optional
-        Penalty of each view, in units of correlation: a column comes in when more than this is left of its
-        correlation with the other view's scores, and with "l0" stays while its weight, in units of the
-        column, is above it. By default 0.1, unless `n_nonzero` is given; 0 is `CCA`.
+        Penalty of each view, in units of correlation. A column enters when what is left of its correlation
+        with the other view's scores is above alpha; with "l0" it stays while its weight, in units of the
+        column, is above alpha. Default 0.1, unless `n_nonzero` is given; 0 gives `CCA`.
     n_nonzero : int or pair of ints, optional
-        Columns of each view to be used, instead of a penalty.
+        Number of columns to use in each view, instead of a penalty.
     penalty : {"l0", "l1"}, default="l0"
         "l0" leaves the weights of columns in use as they are, "l1" shrinks them by alpha: better where many
         columns matter a little, worse at telling which do (docs/decisions/0008).
     support : {"shared", "component"}, default="shared"
-        "shared" uses the same columns for all components. "component" lets each have its own, found one
-        after the other with those before taken out of the covariances: their scores are then not exactly
-        uncorrelated.
+        "shared" uses the same columns for all components. "component" gives each component its own: they
+        are found one after the other, with earlier ones taken out of the covariances, and their scores are
+        not exactly uncorrelated.
     solver : {"auto", "pursuit", "appgrad", "stochastic"}, default="auto"
-        "pursuit" works the step out on the covariances of the columns in play, two passes an iteration;
+        "pursuit" computes the step on the covariances of the columns in play, two passes an iteration;
         "appgrad" takes the step on all columns, one pass an iteration; "stochastic" on minibatches.
     warm_start : bool, default=False
         Start from the last fit, as `sparse_path` does; not with support="component".
     ridge, center, scale, tol, max_iter, max_passes, max_seconds, max_flops, step_size, batch_size, \
 normaliser, checkpoint, callback, n_jobs, random_state, verbose
-        As in `CCA`. The ridge counts as variance: columns whose own is far below it hardly come in. `tol` is
-        the relative change of the weights in an iteration ("pursuit"). Budgets are looked at between
-        iterations: a start takes some 25 passes a component before the first of them.
+        As in `CCA`. The ridge counts as variance: columns with a variance far below it hardly ever enter.
+        `tol` is the relative change of the weights in an iteration ("pursuit"). Budgets are checked between
+        iterations: a start takes some 25 passes a component before the first iteration.
 
     Attributes
     ----------
     x_weights_, y_weights_ : ndarray of shape (n_features, n_components)
-        With rows ("shared") or entries ("component") that are exactly zero.
+        Rows ("shared") or entries ("component") of columns that are not used are exactly zero.
     n_nonzero_ : pair of ints
-        Columns of each view with a weight.
+        Number of columns of each view with a weight.
 
     residuals_ : ndarray of shape (n_components,)
-        Of the equations of CCA without sparsity: they say how far from it the components are.
+        Residuals in the equations of CCA without sparsity: how far the components are from it.
 
-    All others, and `predict`, `transform` and `score`, are those of `CCA`.
+    All other attributes, and `predict`, `transform` and `score`, are those of `CCA`.
 
     Examples
     --------
@@ -134,12 +134,12 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
 
     @property
     def n_nonzero_(self) -> tuple[int, int]:
-        """Columns of each view with a weight in any component."""
+        """Number of columns of each view with a weight in any component."""
         return tuple(int(np.any(W != 0, axis=1).sum()) for W in (self.x_weights_, self.y_weights_))  # type: ignore[return-value]
 
     @classmethod
     def from_covariance(cls, *args: Any, **params: Any) -> Self:
-        """Not for sparse components as yet: they are worked out on rows."""
+        """Raise TypeError: sparse components need rows, not only covariances."""
         raise TypeError(f"{cls.__name__} needs rows: use fit")
 
     def _refuses_streams(self) -> str | None:
@@ -158,7 +158,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
             if refusal is not None:
                 raise ValueError(refusal)
         if sparsity.alpha == (0.0, 0.0):
-            # Nothing is set to zero: CCA itself.
+            # No penalty: this is CCA without sparsity.
             rest |= {"oversampling": "auto", "preconditioner": "auto"}
             linear = self.solver in registry.names(registry.LINEAR)
             solver = self.solver if linear else registry.AUTO
@@ -166,7 +166,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         return problem, options._replace(sparsity=sparsity, first=self._first(problem))
 
     def _first(self, problem: Problem) -> tuple[Array, Array] | None:
-        """The weights of the last fit, as those of regressions."""
+        """Start of a warm fit: the last weights, scaled like those of regressions; None for a cold start."""
         if not self.warm_start or self._fitted is None or self.support == "component":
             return None
         rho = self.canonical_correlations_
@@ -199,7 +199,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
 
 
 def asked_sparsity(params: dict[str, Any]) -> Sparsity:
-    """The sparsity these parameters ask for, or an error that names the parameter."""
+    """The sparsity set by these parameters; ValueError names a parameter that is wrong."""
     alpha, count, k = params["alpha"], params["n_nonzero"], params["n_components"]
     for name, words in (("penalty", PENALTIES), ("support", SUPPORTS)):
         if not (isinstance(params[name], str) and params[name] in words):

@@ -1,4 +1,4 @@
-"""A path of sparse models from many columns to few, and the one of them that held-out rows choose."""
+"""A path of sparse models from many columns to few, and the choice of one of them by cross-validation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from .base import is_one_dimensional
 from .cca import CCA
 from .sparse import SparseCCA
 
-# Unless asked otherwise.
+# Default number of points of a path.
 POINTS = 20
-# The densest point of a path: this share of the largest penalty, so many columns, or rows for each of them.
+# The densest point of a path: this share of the largest penalty; or at most this many columns, with this many
+# rows for each.
 LEAST_ALPHA, MOST_COLUMNS, ROWS_PER_COLUMN = 0.1, 50, 10
-# Two rows are always perfectly correlated.
+# Fewest held-out rows of a fold: two rows are always perfectly correlated.
 FEWEST_ROWS = 3
 
 
@@ -44,7 +45,7 @@ def sparse_path(
 ) -> list[SparseCCA]:
     """Models for a list of penalties, sparsest first, each started from the one with more columns.
 
-    Components with columns of their own (support="component") start anew.
+    With support="component", every model starts anew.
 
     Parameters
     ----------
@@ -52,18 +53,18 @@ def sparse_path(
     n_components : int, default=2
         Number of canonical pairs.
     alphas : int or list, optional
-        Penalties, numbers or pairs; an integer is how many, from the largest that leaves something to a tenth
-        of it. By default twenty.
+        Penalties, as numbers or pairs. An integer is their number, from the largest that leaves any column to
+        a tenth of it. Default 20.
     n_nonzeros : list, optional
-        Numbers of columns instead, integers or pairs.
+        Numbers of columns, as integers or pairs, instead of penalties.
     **params
         Other parameters of `SparseCCA`.
 
     Returns
     -------
     list of fitted SparseCCA
-        Sparsest first, those left out of which nothing is left. `n_passes_` of each is its own; penalties
-        that are not given take a few more.
+        Sparsest first, without the points of the path that leave no column. `n_passes_` of a model counts
+        its own passes; finding penalties that are not given takes a few more.
 
     Examples
     --------
@@ -89,9 +90,9 @@ def sparse_path(
 
 
 def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Iterator[tuple[int, SparseCCA]]:
-    """Fits from the densest to the sparsest, which is easier than the other way (docs/decisions/0008).
+    """Yield fits with their positions in the grid, from the densest to the sparsest.
 
-    With their places in the grid, but for those of which nothing is left.
+    This is easier than the other way (docs/decisions/0008). Points that leave no column are skipped.
     """
     if model.checkpoint is not None:
         raise ValueError("a checkpoint is of one fit, and a path is many: use checkpoint=None")
@@ -100,10 +101,10 @@ def _path(views: Views, model: SparseCCA, name: str, grid: Sequence[Any]) -> Ite
     for i in reversed(range(len(grid))):
         model.set_params(**{name: grid[i]})
         try:
-            # Whether correlations say anything is what paths are compared by.
+            # No overfit warnings: paths are compared to find out if correlations are more than overfitting.
             model._keep(model._fitted_to(views).without_overfit())
         except NothingLeftError as error:
-            # Of pairs of penalties, another may leave something.
+            # Another pair of penalties may still leave some columns.
             failed = failed or error
             continue
         found = True
@@ -135,37 +136,37 @@ def _sorted(values: Any, descending: bool) -> list[Any]:
 
 
 class SparseCCACV(CCA):
-    """Sparse CCA with the penalty, or the number of columns, that held-out rows suggest.
+    """Sparse CCA with the penalty, or the number of columns, chosen by cross-validation.
 
-    Each fold's path of models is fitted without its rows and scored on them; the model is then fitted to all
-    rows.
+    For each fold, a path of models is fitted without its rows and scored on them. The chosen model is then
+    fitted to all rows.
 
     Parameters
     ----------
     estimator : SparseCCA, optional
-        The model but for its sparsity; by default one component.
+        The model, except for its sparsity; by default one component.
     alphas : int or list, optional
-        Penalties to choose from, or how many.
+        Penalties to choose from, or their number.
     n_nonzeros : list, optional
-        Numbers of columns to choose from. Without `alphas`, by default some twenty from the number of
-        components to 50, or a tenth of the rows if these are fewer.
+        Numbers of columns to choose from. Default, without `alphas`: some twenty from the number of
+        components to 50, or to a tenth of the rows if that is less.
     cv : int or cross-validator, default=5
-        Folds, of consecutive rows unless asked otherwise; more of them where the relation is weak and rows
-        are few.
+        Folds; an integer makes folds of consecutive rows. Use more folds if the relation is weak and rows are
+        few.
     rule : {"1se", "max"}, default="1se"
-        "max" takes the best mean score, "1se" the sparsest model whose folds fall short of those of the best
-        by no more than one standard error of the differences.
+        "max" takes the model with the best mean score. "1se" takes the sparsest model whose mean score is
+        below the best by no more than one standard error of the differences between their folds.
 
     Attributes
     ----------
     best_estimator_ : SparseCCA
-        The model with what was chosen, fitted to all rows. Its attributes are those of this one too.
+        The chosen model, fitted to all rows. Its attributes can also be read from this one.
     grid_ : list
-        What was chosen from, sparsest first.
+        Penalties or numbers of columns that were compared, sparsest first.
     scores_ : ndarray of shape (n_folds, n_points)
-        Mean correlation on held-out rows; 0 where nothing was left.
+        Mean correlation on held-out rows; 0 where no column was left.
     best_index_ : int
-        Where the one that was chosen stands in the grid.
+        Position of the chosen point in the grid.
 
     Examples
     --------
@@ -195,7 +196,7 @@ class SparseCCACV(CCA):
         self.rule = rule
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose by held-out rows, and fit to all."""
+        """Choose the sparsity by cross-validation, and fit to all rows."""
         if self.rule not in ("1se", "max"):
             raise ValueError(f"rule must be '1se' or 'max', got {self.rule!r}")
         if self.alphas is not None and self.n_nonzeros is not None:
@@ -205,7 +206,7 @@ class SparseCCACV(CCA):
         model = SparseCCA(1) if self.estimator is None else clone(self.estimator)
         model.set_params(warm_start=True, alpha=None, n_nonzero=None)
         views, one_dimensional = CountedViews(as_views(X, y)), is_one_dimensional(y)
-        # What is wrong with rows is said of rows, not of folds.
+        # Check all rows first, so that errors name rows of the data and not of a fold.
         moments(views)
         if self.alphas is None:
             name, grid = "n_nonzero", self._counts(views, model)
@@ -213,7 +214,7 @@ class SparseCCACV(CCA):
             name, grid = "alpha", _alphas(views, model, self.alphas)
         scores = self._fold_scores(views, model, name, grid)
         best = _chosen(scores, self.rule)
-        # The way there is the path's: from denser ones.
+        # As in the folds, the path leads to the chosen point from denser ones.
         fits = dict(_path(views, model, name, grid[best:]))
         if 0 not in fits:
             raise ValueError(
@@ -222,14 +223,14 @@ class SparseCCACV(CCA):
         fitted = fits[0]
         known = fitted._known()
         fitted._fitted = known._replace(rows=known.rows._replace(y_1d=one_dimensional))
-        # The model is the chosen one, but for its passes: those of folds count too.
+        # The chosen model, with the passes of all folds counted too.
         self._fitted = fitted._fitted._replace(fit=fitted._solved()._replace(passes=views.passes))
         self.best_estimator_, self.grid_, self.scores_, self.best_index_ = fitted, grid, scores, best
         return self
 
     @property
     def n_nonzero_(self) -> tuple[int, int]:
-        """Columns of each view with a weight in any component."""
+        """Number of columns of each view with a weight in any component."""
         return self.best_estimator_.n_nonzero_
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -254,7 +255,7 @@ class SparseCCACV(CCA):
         scores = np.zeros((len(splits), len(grid)))
         for row, (train, test) in enumerate(splits):
             held_out = views.take(test)
-            # Of rows in which there is nothing to find, nothing is found.
+            # A fold in which no penalty leaves a column scores 0.
             with suppress(NothingLeftError):
                 for i, fitted in _path(views.take(train), clone(model), name, grid):
                     scores[row, i] = fitted.score(held_out)
@@ -275,7 +276,7 @@ class SparseCCACV(CCA):
 
 
 def _chosen(scores: Array, rule: str) -> int:
-    """The best point of a grid that is sorted, sparsest first."""
+    """Position of the chosen point in a grid that is sorted, sparsest first."""
     mean = scores.mean(axis=0)
     best = int(np.argmax(mean))
     if rule == "max" or len(scores) < 2:

@@ -1,4 +1,4 @@
-"""Rows that come batch by batch: partial_fit, fit_stream, merge, from_covariance."""
+"""Estimators for rows that come in batches: partial_fit, fit_stream, merge, from_covariance."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .fitted import Fitted, Rows, named
 
 
 class StreamMethod:
-    """A method that an estimator has only if its rows may come batch by batch.
+    """A method that an estimator has only if its rows may come in batches.
 
-    Where they may not, asking for it raises an AttributeError that says why, so that `hasattr` is False.
+    Otherwise, reading it raises an AttributeError that says why, so that `hasattr` is False.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -53,16 +53,16 @@ class StreamMethod:
 
 
 class StreamingCCA(BaseCCA):
-    """Estimators whose rows come one batch after the other."""
+    """Base of estimators whose rows may come in batches."""
 
     solver: str
 
     @StreamMethod
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add rows to those seen so far, few or many at a time; the solution is computed when asked for.
+        """Add rows to those seen so far, few or many at a time; the solution is computed when first read.
 
-        Where the covariances fit into the memory budget, their sums are kept, and the result is that of `fit`
-        on all rows together. Elsewhere rows are steps of stochastic AppGrad, in O(k p) memory. Rows that
+        If the covariances fit into the memory budget, their sums are kept, and the result is that of `fit`
+        on all rows together. Otherwise the rows are steps of stochastic AppGrad, in O(k p) memory. Rows that
         cannot be used (NaN, other columns) raise and change nothing.
 
         Examples
@@ -78,7 +78,7 @@ class StreamingCCA(BaseCCA):
         array([0.795608, 0.200556, 0.07257 ])
         """
         raw = as_views(X, y, min_rows=1)
-        # All of them, before any is added.
+        # Check all rows before any is added, so that an error changes nothing.
         if not np.isfinite(sum(map(_squares, raw.blocks()))):
             moments(raw)
             raise ValueError("values are too large to be squared in double precision: rescale the columns")
@@ -101,12 +101,12 @@ class StreamingCCA(BaseCCA):
 
     @StreamMethod
     def fit_stream(self, batches: Iterable[Any]) -> Self:
-        """Fit to pairs (X, y) from any iterable, one after the other, none of them kept.
+        """Fit to pairs (X, y) from any iterable, one after the other; no pair is kept.
 
-        The model is usable after every pair, also when the iterable raises. Pairs without rows are passed
-        over. The callback is called after every pair, and ends the stream when it returns True. With
-        `verbose`, rows a second, the captured correlation where steps are taken, and the time left where the
-        iterable has a length are logged (1) or shown as a line on the terminal (2).
+        The model is usable after every pair, also when the iterable raises. Pairs without rows are skipped.
+        The callback is called after every pair, and ends the stream when it returns True. `verbose` logs (1)
+        or shows as a line on the terminal (2) the rows a second, the captured correlation if steps are
+        taken, and the time left if the iterable has a length.
         """
         if is_views(batches):
             raise TypeError(
@@ -162,9 +162,9 @@ class StreamingCCA(BaseCCA):
                     break
 
     def merge(self, other: StreamingCCA) -> Self:
-        """Add the rows that another model has seen, from `partial_fit` on another shard, to this one's.
+        """Add the rows of another model, fitted by `partial_fit` to another shard, to this one.
 
-        In place; parameters are those of this model.
+        This model is changed in place and keeps its parameters.
         """
         if other is self:
             raise ValueError("a model cannot be merged with itself: its rows would count twice")
@@ -198,7 +198,7 @@ class StreamingCCA(BaseCCA):
         return model
 
     def _begun(self, raw: Views, one_dimensional: bool) -> tuple[Statistics | Sketch, Views, Rows]:
-        """A stream that begins with these rows, what solvers are given of them, and what is known of them."""
+        """A new stream, its first rows as views for the solver, and their `Rows`, with none counted yet."""
         problem, options = self.problem_and_options()
         _warn_of_budgets(options)
         if self.checkpoint is not None:
@@ -213,25 +213,25 @@ class StreamingCCA(BaseCCA):
         return stream_for(views, problem, options, rng), views, rows
 
     def _follow(self, stream: Statistics | Sketch, rows: Rows) -> None:
-        """Become the model of a stream of so many rows; what was solved for fewer is forgotten.
+        """Set the model to a stream with these rows, and drop the solution for fewer rows.
 
-        Rows of a stream are not those of the files of an earlier fit: it has no provenance.
+        The provenance of an earlier fit is dropped too: its files do not hold the rows of the stream.
         """
         self._fitted, self._stream = Fitted(self._renewed(stream, rows)), stream
 
     def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
-        """The rows of a stream, with what there is to learn again from their number."""
+        """The `Rows` of a stream, with what depends on their number computed again; here nothing does."""
         return rows
 
     def _refuses_streams(self) -> str | None:
-        """Why rows cannot come batch by batch, None where they can."""
+        """The reason why rows cannot come in batches; None if they can."""
         names = registry.streaming()
         if self.solver in names:
             return None
         return f"solver={self.solver!r} needs all rows at a time: for streams use one of {', '.join(names)}"
 
     def _prepared_stream(self, views: Views, problem: Problem, rng: np.random.Generator) -> Prepared:
-        """What the first rows of a stream are to solvers, and what is learned from them."""
+        """The first rows of a stream as views, and the problem, for the solver; here those of the user."""
         return Prepared(views, problem)
 
     def _stream_solution(self) -> Solution:
@@ -247,7 +247,7 @@ class StreamingCCA(BaseCCA):
         try:
             found = fit_of_stream(stream, self._stream_solution, rows.n_samples, rows.widths, self._overfit)
         except ValueError as error:
-            # Too few rows as yet: attributes of the solution are missing, and say why.
+            # Too few rows so far: attributes of the solution are missing, and the error says why.
             raise NotFittedError(str(error)) from error
         return found._replace(solution=self._kept(found.solution))
 
@@ -261,7 +261,7 @@ def _stream_of(model: StreamingCCA, name: str) -> Statistics | Sketch:
 
 
 def _length(batches: Iterable[Any]) -> int:
-    """How many batches there are, 0 where they do not say."""
+    """Number of batches; 0 if the iterable has no length."""
     try:
         return length_hint(batches)
     except (TypeError, ValueError, NotImplementedError):

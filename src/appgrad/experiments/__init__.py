@@ -20,10 +20,10 @@ EXPERIMENTS = {
 
 
 def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str]:
-    """Run an experiment, write its records to out/name.jsonl, and say before each part what it is."""
+    """Run an experiment and write its records to out/name.jsonl; yields a text before each part."""
     if name not in EXPERIMENTS:
         raise ValueError(f"no experiment is called {name!r}: there are {', '.join(EXPERIMENTS)}")
-    # Without the folders: a record must not tell of the machine it was made on.
+    # Without the names of folders: a record must say nothing about the machine it was made on.
     given = "" if data is None else " --data DIR"
     command = f"appgrad experiment {name}{given} --out DIR" + (" --quick" if quick else "")
     with writing(out / f"{name}.jsonl", experiment=name, command=command, quick=quick) as writer:

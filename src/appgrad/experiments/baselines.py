@@ -1,6 +1,6 @@
-"""What the paper compares with: an incorrect gradient scheme and three approximate heuristics.
+"""Baselines of the paper: an incorrect gradient scheme and three approximate heuristics.
 
-None of these finds canonical correlations in general. They are here to be measured against.
+None of these finds canonical correlations in general. They are here for comparison only.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class NaiveGradient:
     step_size: tuple[float, float]
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[NaiveState, Diagnostics]:
-        """Gaussian bases, normalised."""
+        """The state at random Gaussian bases, normalised."""
         p1, p2 = cov.units.widths
         return self.start(cov, rng.standard_normal((p1, k)), rng.standard_normal((p2, k)))
 
     def start(self, cov: Covariance, phi: Array, psi: Array) -> tuple[NaiveState, Diagnostics]:
-        """A state at given bases, normalised."""
+        """The state at given bases, normalised."""
         xx, xy, yx, yy = cov.products(phi, psi)
         Nx, Ny, tcc = captured(phi.T @ xx, phi.T @ xy, psi.T @ yy, self.n_components)
         state = NaiveState(phi @ Nx, psi @ Ny, (xx @ Nx, xy @ Ny, yx @ Nx, yy @ Ny))
@@ -96,13 +96,13 @@ def pca_cca(views: Views, problem: Problem, m: int, rng: np.random.Generator) ->
 # Halko, Martinsson & Tropp (2011): ten extra columns and two rounds of powers give the leading singular
 # vectors of a slowly decaying spectrum nearly as well as Lanczos would.
 OVERSAMPLING, POWERS = 10, 2
-# Singular values of a whitened covariance decay so slowly that two rounds may leave a third of what there is:
+# Singular values of a whitened covariance decay so slowly that two rounds may miss a third of their sum:
 # there the rounds go on until the sum of the leading ones has settled.
 MOST_ROUNDS, SETTLED = 100, 1e-4
 
 
 def heuristic_flops(views: Views, k: int, rounds: int, m: int | None = None) -> float:
-    """Multiplications and additions of so many rounds of NW- or DW-CCA, or of PCA-CCA with m components.
+    """Multiplications and additions of `rounds` rounds of NW- or DW-CCA, or of PCA-CCA with m components.
 
     Products with the rows, 6 for each entry and column (4 for squares), and QR factors of bases, 4 p c^2.
     """

@@ -25,7 +25,7 @@ TRAIN, CANDIDATES = 100_000, 5_000
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
-    """Write all records; says what it is about to do."""
+    """Write all records; yields a text before each part."""
     data = load(folder)
     add_sizes(writer, "bilingual_en_it", data)
     for k in (50,) if quick else (50, 100, 200):
@@ -39,10 +39,10 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
 
 
 def load(folder: Folder) -> Paired:
-    """The first 100,000 rows, and 5,000 of those after them, all different, none with a text of the fit.
+    """The first 100,000 rows to fit, and 5,000 later ones, all different, none with a text of the fit.
 
-    Descriptions of packages of one source resemble each other and lie side by side: the rows of the fit and
-    the others are not drawn at random.
+    Descriptions of packages of one source resemble each other and lie side by side: rows are split by
+    position, not at random.
     """
     X, y = sparse_views("bilingual_en_it", folder)
     if X.shape[0] <= TRAIN:
@@ -54,7 +54,7 @@ def load(folder: Folder) -> Paired:
 
 
 def _is_first(view: sp.csr_array) -> Array:
-    """Whether no row above has the same words."""
+    """True for each row with words that no row above it has."""
     words = [view.indices[a:b].tobytes() for a, b in pairwise(view.indptr)]
     first = np.zeros(view.shape[0], dtype=bool)
     first[np.unique(np.asarray(words, dtype=object), return_index=True)[1]] = True
@@ -97,19 +97,19 @@ def _add(writer: Writer, solved: Callable[[], Scores], **facts: Any) -> None:
 
 
 def translation_ranks(U: Array, V: Array) -> Array:
-    """How many candidates are at least as near to a row as its translation, by the cosine of scores."""
+    """Number of other candidates at least as near to a row as its translation, by the cosine of scores."""
     U, V = (Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-300) for Z in (U, V))
     S = U @ V.T
-    # So written that what is not a number is not found.
+    # Negated, so that NaN counts as not found.
     return np.asarray((~(np.diag(S)[:, None] > S)).sum(axis=1) - 1)
 
 
 def weighted_retrievals(records: Iterable[Record]) -> list[Record]:
-    """What scores times their correlations find, the same for every method; by method, ridge and k."""
+    """Records of retrieval by scores times their correlations, sorted by method, ridge and k."""
     found = [record for record in records if record["kind"] == "retrieval" and record["weighted"]]
     return sorted(found, key=lambda record: (record["method"], record["ridge"], record["k"]))
 
 
 def method_name(record: Record) -> str:
-    """What a method of retrieval is called in figures and tables."""
+    """Name of a method of retrieval in figures and tables."""
     return f"{record['method']}, m = {record['m']}" if record.get("m") else str(record["method"])

@@ -1,4 +1,4 @@
-"""How much correlation a run has captured, point by point: on its rows, on others, at what cost."""
+"""Correlation captured by a run, point by point: on its rows, on others, and at what cost."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Judge:
         return float(1 / max(np.linalg.norm(C, 2) for C in cov.squares(A, B)))
 
     def tcc(self, A: Array, B: Array) -> tuple[float, float]:
-        """In sample and out of sample."""
+        """Total correlation captured in sample and out of sample."""
         inside, outside = (float(captured(*cov.grams(A, B), self.k)[2]) for cov in self._covs)
         return inside, outside
 
 
 class Curve(NamedTuple):
-    """A method, what it is called with, after how many iterations it is looked at, and how often it is run.
+    """A method, its parameters, the iterations after which it is measured, and the number of seeds.
 
-    Where a step is to be chosen, that comes first.
+    With `choose_step`, a step size is chosen first.
     """
 
     method: str
@@ -91,20 +91,20 @@ def our_curves(
     ]
 
 
-# How far steps that are tried are apart, and the fewest iterations of a trial.
+# Ratio between steps that are tried, and the fewest iterations of a trial.
 FACTOR = {"appgrad": 1.5, "stochastic": 2.0}
 TRIAL = {"appgrad": 30, "stochastic": 300}
-# What a better step must gain, else steps of next to nothing would go on to gain their last digits; and how
-# many steps that run away are given up.
+# Relative gain that a better step must have, or the search would go on to tiny steps for the last digits; and
+# the number of diverging steps after which it gives up.
 GAIN, SHORTEST = 1e-3, 20
 
 
 def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]) -> Curve:
-    """The same with the constant step that captures most on a tenth of the training rows, held out.
+    """The curve with the constant step that captures most on a tenth of the training rows, held out.
 
-    From one over the largest eigenvalue on, steps get longer as long as that captures more, else shorter; one
-    that has to be cut, for the iterate runs away, is none. A trial is a tenth as long as the run. The paper
-    chooses steps by cross-validation on a small part of the training set.
+    Steps start at one over the largest eigenvalue and get longer while that captures more, else shorter. A
+    step that has to be cut because the iterate diverges does not count. A trial is a tenth as long as the
+    run. The paper chooses steps by cross-validation on a small part of the training set.
     """
     data, solver = judge.data, curve.params["solver"]
     order = np.random.default_rng(0).permutation(data.X.shape[0])
@@ -115,7 +115,7 @@ def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]
     length, longest = min(last, max(TRIAL[solver], last // 10)), judge.longest_step()
 
     def tried(power: int) -> tuple[float, float]:
-        """What a step captures, and the step."""
+        """The correlation that a step captures (-1 if it had to be cut), and the step."""
         step = float(f"{longest * FACTOR[solver] ** power:.3g}")
         params = {"step_size": step, "max_iter": length, "random_state": 0}
         model = _fitted(trial, common | curve.params | params)
@@ -131,7 +131,7 @@ def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]
     while better(found := tried(power)):
         best, power = found, power + 1
     if power == 1:
-        # No longer one is better.
+        # No longer step is better: try shorter ones.
         power = -1
         while better(found := tried(power)) or (power > -SHORTEST and best[0] < 0):
             best, power = found, power - 1
@@ -141,7 +141,7 @@ def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]
 
 
 def events_of(model: CCA) -> list[dict[str, Any]]:
-    """Steps of a run at which something had to be done about it."""
+    """Steps of a run with an event, such as a step that had to be cut."""
     return [step for step in model.history_ if "event" in step]
 
 
@@ -150,7 +150,7 @@ def _fitted(judge: Judge, params: dict[str, Any]) -> CCA:
         # Data sets may be smaller than those of the paper.
         params = params | {"batch_size": min(params["batch_size"], judge.data.X.shape[0] // 4)}
     with warnings.catch_warnings():
-        # The budget is the purpose of the run.
+        # The run is meant to end by its budget.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return CCA(judge.k, **params).fit(judge.data.X, judge.data.y)
 
@@ -158,7 +158,7 @@ def _fitted(judge: Judge, params: dict[str, Any]) -> CCA:
 def add_curves(
     writer: Writer, judge: Judge, curves: Iterable[Curve], common: dict[str, Any]
 ) -> Iterator[str]:
-    """Write records of all curves; says what it is about to do."""
+    """Write records of all curves; yields a text before each."""
     for curve in curves:
         if curve.choose_step:
             yield f"{judge.name}: {curve.method}: choosing a step"
@@ -169,7 +169,7 @@ def add_curves(
 
 
 def add_curve(writer: Writer, judge: Judge, curve: Curve, seed: int, common: dict[str, Any]) -> None:
-    """Run a method and write a record for each checkpoint; the time of looking is not counted."""
+    """Run a method and write a record for each checkpoint; the time of measuring is not counted."""
     looking = 0.0
     wanted, params = set(curve.iterations), common | curve.params
     facts = {"set": judge.name, "method": curve.method, "seed": seed}
@@ -221,7 +221,7 @@ def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, An
 
 
 def add_sizes(writer: Writer, name: str, data: Paired) -> None:
-    """Write what Table 1 says of a data set."""
+    """Write the sizes of a data set, as in Table 1."""
     views = ArrayViews(data.X, data.y)
     writer.add(
         kind="sizes",
@@ -255,7 +255,7 @@ def _paper_cost(data: Paired, k: int, params: dict[str, Any]) -> float | None:
 
 
 def paper_flops(solver: str, n: int, p: float, k: int, batch_size: int) -> float:
-    """20 n p k for AppGrad, p (16 k m + 40 k^2) for a minibatch of m rows: every row counts as full."""
+    """20 n p k for AppGrad, p (16 k m + 40 k^2) for a minibatch of m rows: rows count as dense."""
     return 20.0 * n * p * k if solver == "appgrad" else p * (16.0 * k * batch_size + 40.0 * k**2)
 
 

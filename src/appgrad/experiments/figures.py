@@ -87,7 +87,7 @@ def proportions(records: list[Record]) -> Figure:
 
 
 def _published(ax: Any, records: list[Record], side: str, cost: Callable[[Record], float]) -> None:
-    """The authors' points, at what our run of the same method had cost after as many iterations."""
+    """Draw the authors' points, at the cost of our run of the same method after as many iterations."""
     for method, seeds in curves_of(records).items():
         color, _ = STYLES[method]
         ours = {point["iteration"]: point for point in seeds[0]}

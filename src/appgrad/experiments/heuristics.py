@@ -1,4 +1,4 @@
-"""What the paper's heuristics find, and at what cost."""
+"""Results of the paper's heuristics, and their cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .records import Writer
 
 
 def heuristic_solution(views: Views, name: str, m: int | None, k: int, ridge: float) -> Solution:
-    """What a heuristic finds."""
+    """The solution of a heuristic."""
     problem, rng = Problem(k, ridge=ridge), np.random.default_rng(0)
     if m is not None:
         return pca_cca(views, problem, m, rng)
@@ -24,12 +24,12 @@ def heuristic_solution(views: Views, name: str, m: int | None, k: int, ridge: fl
 
 
 def add_heuristic(writer: Writer, judge: Judge, name: str, m: int | None, ridge: float) -> None:
-    """Write a record of what a heuristic captures, and at what cost."""
+    """Write a record of the correlation that a heuristic captures, and of its cost."""
     views = CountedViews(ArrayViews(judge.data.X, judge.data.y))
     start = time.perf_counter()
     found = heuristic_solution(views, name, m, judge.k, ridge)
     seconds = time.perf_counter() - start
-    # Means take a pass without products; so does, for PCA-CCA, the CCA of its components.
+    # Passes without products do not count: one for means, one for the CCA of components in PCA-CCA.
     rounds = round(views.rows / views.n_samples) - (1 if m is None else 2)
     inside, outside = judge.tcc(found.x_weights, found.y_weights)
     writer.add(

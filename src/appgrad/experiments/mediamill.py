@@ -10,7 +10,7 @@ from .records import Writer
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
-    """Write all records; says what it is about to do."""
+    """Write all records; yields a text before each part."""
     data, seeds = load_mediamill(folder), 1 if quick else 3
     judge = Judge("Mediamill", data, 20)
     add_sizes(writer, judge.name, data)

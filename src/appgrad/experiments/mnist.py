@@ -44,7 +44,7 @@ PUBLISHED: dict[str, dict[str, list[float]]] = {
 
 
 def curves(quick: bool) -> list[Curve]:
-    """What is run: the paper's algorithms, ours, and LOBPCG."""
+    """The curves to run: the paper's algorithms, ours, and LOBPCG."""
     far, steps, seeds = (120, 1000, 1) if quick else (1200, 4000, 3)
     step = {**LETTER, "step_size": 0.05}
     return [
@@ -64,7 +64,7 @@ def curves(quick: bool) -> list[Curve]:
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
-    """Write all records; says what it is about to do."""
+    """Write all records; yields a text before each part."""
     data = load_mnist(folder)
     judge = Judge("MNIST", data, 20, center=False)
     add_sizes(writer, judge.name, data)
@@ -87,7 +87,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
 
 
 def _few_labels(data: Paired, writer: Writer, quick: bool) -> Iterator[str]:
-    """Digits told from the left half alone, by features found without labels and a few labels.
+    """Write how well digits are told from the left half, by features found without labels and a few labels.
 
     The features: canonical scores of the left half with the right half, each times its correlation (what the
     halves do not share counts less), principal components, the pixels. The classifier is the same for all,
@@ -127,7 +127,7 @@ def _features(
 
 
 def _balanced(labels: Array, size: int, seed: int) -> Array:
-    """Rows drawn at random, as many of each class."""
+    """Rows drawn at random, the same number of each class."""
     rng, classes = np.random.default_rng(seed), np.unique(labels)
     return np.concatenate(
         [rng.choice(np.flatnonzero(labels == c), size // len(classes), replace=False) for c in classes]

@@ -9,16 +9,16 @@ from ..datasets.loaders import Folder, load_ptb
 from .curves import Judge, add_curves, add_sizes, add_solution, letter_curves, our_curves
 from .records import Writer
 
-# The variance of a word that is one of 100,000: what rarer words say does not hold for other rows.
+# The variance of a word that is one of 100,000: results of rarer words do not hold for other rows.
 SETTING: dict[str, Any] = {"ridge": 1e-5}
 NAMES = {"next": "PTB, next word", "around": "PTB, two words either side"}
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
-    """Write all records; says what it is about to do.
+    """Write all records; yields a text before each part.
 
-    Covariances of 20,000 columns and their factors do not fit into the memory of a desktop: the truth is
-    LOBPCG's, to residuals of 1e-6.
+    Covariances of 20,000 columns and their factors do not fit into the memory of a desktop: the reference is
+    LOBPCG, to residuals of 1e-6.
     """
     for context, name in NAMES.items():
         data = load_ptb(folder, context)

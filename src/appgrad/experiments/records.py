@@ -1,4 +1,4 @@
-"""Records of an experiment: a header (date, versions, command), then one JSON object a line for a point."""
+"""Records of an experiment: a header (date, versions, command), then one line of JSON for each point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Writer:
 
     def add(self, **record: Any) -> None:
         """Write one record."""
-        # A run that fails before it has found anything leaves what an earlier one has written.
+        # Opened with the first record: a run that fails before it leaves the file of an earlier run alone.
         found = [record] if self._header is None else [self._header, record]
         with self._path.open("a" if self._header is None else "w") as file:
             for one in found:
@@ -36,9 +36,9 @@ class Writer:
 
 @contextmanager
 def writing(path: Path, **header: Any) -> Iterator[Writer]:
-    """A writer of records that take the place of an older file once all are there.
+    """Yield a writer of records, which replace an older file once all are written.
 
-    What was written by a run that ended early stays beside it, in a file that ends in .part.
+    Records of a run that ended early stay beside it, in a file that ends in .part.
     """
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(f"{path.parent} is a file: expected a folder for records")
@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[Record, list[Record]]:
 
 
 def environment() -> Record:
-    """When and with what a record was made."""
+    """Date, versions and machine of a record."""
     packages = ("numpy", "scipy", "scikit-learn")
     return {
         "date": date.today().isoformat(),
@@ -66,7 +66,7 @@ def environment() -> Record:
 
 
 def _short(value: Any) -> Any:
-    """Numbers of six digits: more would be noise."""
+    """The value, a float rounded to six digits: more would be noise."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return value
@@ -78,7 +78,7 @@ def sets(records: Iterable[Record]) -> list[str]:
 
 
 def slug(name: str) -> str:
-    """What files of a data set are called."""
+    """The name of a data set as part of a file name."""
     return name.lower().replace(",", "").replace(" ", "_")
 
 

@@ -11,12 +11,12 @@ from .curves import Curve, Judge, add_curves, add_sizes, checkpoints
 from .heuristics import add_heuristic
 from .records import Writer
 
-# What a column says that fewer than one row in 100,000 has does not hold for other rows.
+# Results of columns that fewer than one row in 100,000 has do not hold for other rows.
 RIDGE = 1e-5
 
 
 class Setting(NamedTuple):
-    """A data set and how far it is followed."""
+    """A data set, its batch size and its number of iterations."""
 
     name: str
     load: Callable[[], Paired]
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
 
 
 def settings(folder: Folder, quick: bool) -> list[Setting]:
-    """The original files where there are any, else their stand-ins."""
+    """The original files if there are any, else their stand-ins."""
     if is_url_reputation(folder) or folder is None:
         return [Setting("URL Reputation", lambda: load_url_reputation(folder), 10000, 30 if quick else 300)]
     return [
@@ -35,7 +35,7 @@ def settings(folder: Folder, quick: bool) -> list[Setting]:
 
 
 def curves(batch_size: int, iterations: int, quick: bool) -> list[Curve]:
-    """What is run: five more columns than asked for, as in the paper; with a preconditioner and without."""
+    """The curves to run: five extra columns, as in the paper; with a preconditioner and without."""
     stochastic = {"solver": "stochastic", "oversampling": 5, "batch_size": batch_size, "tol": 0}
     looks = checkpoints(iterations, 6)
     return [
@@ -46,7 +46,7 @@ def curves(batch_size: int, iterations: int, quick: bool) -> list[Curve]:
 
 
 def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
-    """Write all records; says what it is about to do."""
+    """Write all records; yields a text before each part."""
     for setting in settings(folder, quick):
         yield f"{setting.name}: reading"
         data = setting.load()

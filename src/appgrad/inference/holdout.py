@@ -1,4 +1,4 @@
-"""Held-out correlations: what is left of a model's correlations on rows it has not seen."""
+"""Held-out correlations: a model's correlations on rows it has not seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDS = 5
 class HeldOut(NamedTuple):
     """Correlations on rows left out of the fit, one per component, and how they were obtained.
 
-    They are NaN where they cannot be had.
+    They are NaN if they cannot be computed.
     """
 
     correlations: Array
@@ -46,13 +46,13 @@ def held_out(
     scored by the fit that has not seen it, and the correlations are those of all rows together.
     """
     splits, method = _splits(views.n_samples, problem.n_components, share, seed)
-    # Weights of a fit to all rows have seen the held-out ones.
+    # A start from a fit to all rows would have seen the held-out ones.
     options = options._replace(first=None)
     threads = None if n_jobs is None else effective_n_jobs(int(n_jobs))
     scores = []
     for train, test in splits:
         rows = CountedViews(views.take(train), threads=threads)
-        # Each refit draws the same random numbers, whatever they are drawn from.
+        # Copied, so that each refit draws the same random numbers, also from a generator.
         found = fit(rows, problem, options, generator(copy.deepcopy(random_state)), threads=threads)
         if found.interrupted:
             raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def held_out(
 
 
 def _splits(n: int, k: int, share: float, seed: int) -> tuple[list[tuple[Array, Array]], str]:
-    """Rows to fit and rows to score, once or in folds, and what is said of that."""
+    """Pairs of rows to fit and rows to score, one or one a fold, and a text that names the method."""
     size = round(share * n)
     if size >= 10 * k:
         order = np.random.default_rng(seed).permutation(n)

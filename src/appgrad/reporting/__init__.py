@@ -1,1 +1,1 @@
-"""What people read: a summary of a model as table, JSON, plot, HTML."""
+"""Reports: the summary of a model as table, JSON, plot, HTML."""

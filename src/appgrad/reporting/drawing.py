@@ -1,4 +1,4 @@
-"""What figures share: axes, points in colours, names and legends as they are, and checks of what is drawn."""
+"""Shared parts of figures: axes, coloured points, names and legends shown as they are, and checks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .features import names_of
 from .groups import COLOURS, Groups, groups_or_numbers
 
 BLUE, RED, GREY = "#1f5fa8", "#d1495b", "0.6"
-# Names of features and groups are data: dollar signs in them are no mathematics.
+# Names of features and groups are data: dollar signs in them must not be read as mathematics.
 PLAIN = {"parse_math": False, "usetex": False}
-# Letters of a name beside a bar, an arrow or in a legend.
+# Most characters of a name beside a bar or an arrow, or in a legend.
 LENGTH = 32
 
 
 def scatter_rows(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colour: str = BLUE) -> None:
-    """Draw rows as points, coloured by group or number; many are small and let others through."""
+    """Draw rows as points, coloured by group or number; many points are smaller and more transparent."""
     style = {"s": 16 if len(x) < 500 else 9, "alpha": 0.8 if len(x) < 500 else 0.6, "linewidths": 0}
     if labels is None:
         ax.scatter(x, y, color=colour, **style)
@@ -43,7 +43,7 @@ def scatter_rows(ax: Any, x: Array, y: Array, labels: npt.ArrayLike | None, colo
     for code, name in enumerate(found.names):
         of = found.codes == code
         ax.scatter(x[of], y[of], color=COLOURS[code], label=shown(name, LENGTH), **style)
-    # Beside the points, which leave no corner free for ten names.
+    # Beside the plot: the points leave no corner free for ten names.
     plain_legend(ax, loc="upper left", bbox_to_anchor=(1, 1))
 
 
@@ -58,7 +58,7 @@ def known_names(model: BaseCCA, view: str, names: Sequence[str] | None) -> list[
 
 
 def of_fitted(found: Any, attribute: str) -> Any:
-    """What is to be drawn of a model, which must be fitted; or what was given instead of one."""
+    """An attribute of a model, which must be fitted; anything that is not a model is returned as it is."""
     if not isinstance(found, BaseCCA):
         return found
     check_is_fitted(found, "canonical_correlations_")
@@ -66,7 +66,7 @@ def of_fitted(found: Any, attribute: str) -> Any:
 
 
 def components_of(model: BaseCCA) -> int:
-    """How many components a fitted model has."""
+    """Number of components of a fitted model."""
     return len(of_fitted(model, "canonical_correlations_"))
 
 
@@ -86,7 +86,7 @@ def plain_legend(ax: Any, **where: Any) -> None:
 
 
 def axes(ax: Any) -> Any:
-    """The Axes to draw into, without the two sides of its frame that say nothing."""
+    """The Axes to draw into, new if None is given, without the top and right sides of the frame."""
     if ax is None:
         try:
             import matplotlib.pyplot as plt

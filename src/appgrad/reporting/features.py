@@ -1,4 +1,4 @@
-"""Columns by name: what they are called, and which of them a component is made of."""
+"""Names of columns, and the leading columns of a component."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..machine.arrays import Array
 
 
 def names_of(model: BaseCCA, view: str, file: Path | None = None) -> list[str]:
-    """Names of the columns of a view: from a file, from the fit, or numbers."""
+    """Names of the columns of a view: from a file, from the fit, or x0, x1 ..."""
     p = model.n_features_in_ if view == "x" else model.n_features_y_
     if file is None:
         fitted = getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
@@ -36,7 +36,7 @@ def lines_of(file: Path, expected: str) -> list[str]:
 
 
 def measure_of(model: BaseCCA) -> str:
-    """What says how much a column matters: its weight where most have none, else its correlation."""
+    """How the importance of a column is measured: "weight" for sparse models, "correlation" for others."""
     return "weight" if isinstance(model, SparseCCA) else "correlation"
 
 
@@ -51,8 +51,8 @@ def feature_correlations(model: BaseCCA, view: str, component: int) -> Array:
 def leading_columns(model: BaseCCA, view: str, component: int, top: int) -> tuple[Array, Array]:
     """Positions and values of the columns that matter most to a score, strongest first.
 
-    Values are correlations; of sparse components, where only columns with a weight count, their weights in
-    units of the columns.
+    Values are correlations; for sparse components they are weights in units of the columns, and columns
+    without a weight are left out.
     """
     _require_features(model)
     if isinstance(model, SparseCCA):
@@ -69,7 +69,7 @@ def leading_columns(model: BaseCCA, view: str, component: int, top: int) -> tupl
 def leading_features(
     model: BaseCCA, view: str, component: int, top: int, names: list[str]
 ) -> list[dict[str, Any]]:
-    """The same by name."""
+    """The leading columns of a score, by name, with their values."""
     measure = measure_of(model)
     return [
         {"feature": names[j], measure: float(value)}
@@ -80,7 +80,7 @@ def leading_features(
 def leading_components(
     model: BaseCCA, top: int, names: tuple[list[str], list[str]]
 ) -> list[dict[str, list[dict[str, Any]]]]:
-    """The leading features of every component in both views; none where components have no features."""
+    """The leading features of every component in both views; an empty list for KernelCCA."""
     components = 0 if isinstance(model, KernelCCA) else len(model.canonical_correlations_)
     return [
         {view: leading_features(model, view, i, top, known) for view, known in zip("xy", names, strict=True)}

@@ -1,4 +1,4 @@
-"""What points are coloured by: groups of rows, or numbers."""
+"""Colours of points, by groups of rows or by numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..machine.arrays import Array
 
-# Paul Tol's "muted" colours, which all kinds of colour vision tell apart, and grey for what is left.
+# Paul Tol's "muted" colours, which all kinds of colour vision tell apart, and grey for the remaining groups.
 COLOURS = (
     *("#332288", "#88ccee", "#cc6677", "#117733", "#ddcc77", "#882255", "#44aa99", "#aa4499", "#999933"),
     "#888888",
@@ -18,16 +18,16 @@ COLOURS = (
 
 
 class Groups(NamedTuple):
-    """The group of each row, as a position in `names`; as many groups as there are colours at most."""
+    """The group of each row, as a position in `names`; at most as many groups as there are colours."""
 
     codes: Array
     names: list[str]
 
 
 def groups_or_numbers(labels: npt.ArrayLike) -> Groups | Array:
-    """Rows in groups by their labels; numbers as they are, where these are more than a few.
+    """Groups of rows by their labels; or the labels as numbers, if these have more values than colours.
 
-    With more groups than colours, the largest keep theirs and the others are one.
+    With more groups than colours, the largest are kept and all others become one group.
     """
     values = np.asarray(labels)
     if values.ndim != 1:

@@ -1,4 +1,4 @@
-"""The summary of a model as one HTML file, which needs nothing else: its script draws the pictures."""
+"""The summary of a model as one self-contained HTML file; its script draws the pictures."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..fitting.archive import whole_file
 from ..version import __version__
 from .summary import Summary, json_list
 
-# Correlations of components by what they are of; None where one is not known.
+# Correlations of components by the heading of their column; None where one is not known.
 Columns = dict[str, list[float | None]]
-# Letters of a name: beyond, it is no name.
+# Most characters of a name.
 LENGTH = 200
 
-# What scores are missing, where rows were not given.
+# Shown instead of scores if no rows were given.
 NO_SCORES = (
     "Scores need rows: <code>appgrad report model.cca X Y -o report.html</code> shows those of any rows."
 )
@@ -40,7 +40,7 @@ NO_TEST = (
 )
 FALLS = " It falls while columns are left out."
 FORCED = "* forced: there are too few rows"
-# Correlations are those of training rows, of a problem with a ridge, or of other rows.
+# Style of each column: correlations of training rows, of a problem with a ridge, or of other rows.
 KINDS = {"training": "training", "estimate": "estimate", "with ridge": "estimate", "held out": "held"}
 ROWS = {"training": "the rows of the fit", "held out": "held-out rows"}
 CAPTION = {
@@ -50,14 +50,14 @@ CAPTION = {
 
 
 def write_report(path: str | os.PathLike[str], summary: Summary, *, title: str, command: str) -> None:
-    """Write a summary to an HTML file, whole or not at all."""
+    """Write a summary to an HTML file, atomically."""
     with whole_file(path) as file:
-        # Halves of characters, which no encoding knows, become what a browser shows for them.
+        # Lone surrogates have no encoding: they are written as character references.
         file.write(page(summary, title=title, command=command).encode("utf-8", "xmlcharrefreplace"))
 
 
 def page(summary: Summary, *, title: str, command: str) -> str:
-    """The HTML page of a summary. Names of columns, files and groups are data, and are only shown.
+    """The HTML page of a summary. Names of columns, files and groups are data: they are escaped.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def page(summary: Summary, *, title: str, command: str) -> str:
         "style_hash": _hash(template, "style"),
         "script_hash": _hash(template, "script"),
     }
-    # In one go: a name that looks like a gap of the template is none.
+    # All gaps are filled in one pass, so that a name that looks like a gap is left alone.
     return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
 
 
 def _about(summary: Summary) -> dict[str, str]:
-    """Where the model comes from, what was fitted and how, by a word each."""
+    """Where the model comes from, what was fitted and how: a text for each heading."""
     origin, held_out, timing = summary.origin, summary.held_out, summary.timing
     found = {} if origin is None else {"x": origin.x, "y": origin.y}
     found |= summary.facts | {"ridge": f"{summary.ridge}", "parameters": summary.call}
@@ -130,13 +130,13 @@ def _made() -> str:
 
 
 def _hash(template: str, tag: str) -> str:
-    """What the page's security policy knows its own style or script by: no other is let in."""
+    """Hash of the page's own style or script: the security policy allows no other."""
     (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", template, re.DOTALL)
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _json(data: dict[str, Any]) -> str:
-    """JSON that cannot end the element it stands in."""
+    """JSON that cannot close the HTML element around it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -157,7 +157,7 @@ def _lead(summary: Summary, columns: Columns) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    """One, two, or more of them with commas."""
+    """Words joined by "and", and by commas if there are more than two."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
@@ -169,7 +169,7 @@ def _remarks(remarks: tuple[str, ...]) -> str:
 
 
 def _number(value: float | None, form: str) -> str:
-    # A minus sign is as wide as a plus.
+    # A minus sign, unlike a hyphen, is as wide as a plus.
     return "\N{EN DASH}" if value is None else format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
@@ -278,5 +278,5 @@ def _features(items: list[dict[str, Any]], view: str, p: int, measure: str, reac
 
 
 def _side(value: float) -> str:
-    """Colours of bars: to the right that of training rows, to the left the other one."""
+    """Style of a bar: that of training rows to the right of zero, the other one to the left."""
     return "training" if value > 0 else "other"

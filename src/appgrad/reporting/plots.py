@@ -30,7 +30,7 @@ from .drawing import (
 from .features import feature_correlations, leading_columns, measure_of
 from .groups import COLOURS
 
-# What convergence is drawn against, and what the axis says.
+# Quantities that `convergence` can be drawn against, and labels of the axis.
 AGAINST = {
     "iteration": "iterations",
     "passes": "passes over the rows",
@@ -95,9 +95,9 @@ def scores(
     U, V : array-like of shape (n_samples, n_components)
         Scores, as `transform(X, y)` returns them.
     component : int, default=0
-        Which of them, counted from zero.
+        Which component, counted from zero.
     labels : array-like of shape (n_samples,), optional
-        What to colour points by: groups (the nine largest, where there are more than ten), or numbers.
+        Groups or numbers that colour the points; of more than ten groups, the nine largest.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -144,15 +144,15 @@ def loadings(
     Parameters
     ----------
     model : CCA or SparseCCA
-        Fitted. Components of `KernelCCA` have no features to show.
+        A fitted model. Components of `KernelCCA` have no features to show.
     component : int, default=0
         Which component, counted from zero.
     view : {"x", "y"}, default="x"
         Which view.
     top : int, default=10
-        How many features, at most.
+        Largest number of features.
     names : sequence of str, optional
-        Of all columns of the view; by default those of the fit, or x0, x1 ...
+        Names of all columns of the view; by default those of the fit, or x0, x1 ...
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -197,9 +197,9 @@ def convergence(histories: Any, against: str = "iteration", ax: Any = None) -> A
     Parameters
     ----------
     histories : model, `history_`, or mapping of names to either
-        What to draw: one curve, or several with a legend. A direct solver is a single point.
+        One curve, or several with a legend. A direct solver is a single point.
     against : {"iteration", "passes", "seconds", "flops"}, default="iteration"
-        The horizontal axis; that of flops is logarithmic.
+        Quantity on the horizontal axis; the axis of flops is logarithmic.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -252,23 +252,23 @@ def biplot(
 ) -> Any:
     """Rows as points by their scores in two components, and leading features as arrows.
 
-    An arrow is the pair of correlations of a column with the two scores of its own view; one of correlation 1
-    would end on the circle. Of sparse components only columns with a weight have one.
+    An arrow is the pair of correlations of a column with the two scores of its own view; with correlation 1
+    it would end on the circle. For sparse components, only columns with a weight have an arrow.
 
     Parameters
     ----------
     model : CCA or SparseCCA
-        Fitted. Components of `KernelCCA` have no features to show.
+        A fitted model. Components of `KernelCCA` have no features to show.
     X, y : array-like
-        Rows. With X alone points are its scores; with both, the means of the two views' scores.
+        Rows to draw. With X alone, points are its scores; with both, the means of the two views' scores.
     components : pair of int, default=(0, 1)
         Which components, counted from zero.
     top : int, default=5
-        Arrows for each view, at most: the longest.
+        Largest number of arrows for each view: the longest are drawn.
     labels : array-like of shape (n_samples,), optional
-        What to colour points by, as in `scores`.
+        Groups or numbers that colour the points, as in `scores`.
     x_names, y_names : sequence of str, optional
-        Of all columns of the views; by default those of the fit, or x0, x1 ...
+        Names of all columns of the views; by default those of the fit, or x0, x1 ...
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -323,7 +323,7 @@ def _draw_names(ax: Any, texts: list[tuple[str, str]], ends: list[Array], radius
     paper = {"facecolor": ax.get_facecolor(), "alpha": 0.7, "linewidth": 0, "pad": 0.5}
     for (text, colour), (right, up), height in zip(texts, ends, _apart(ends, 0.11 * radius), strict=True):
         side = "left" if right >= 0 else "right"
-        # A line to a name that had to move; beside one that did not, it would read as a minus.
+        # A line leads to a name that was moved; beside other names it would read as a minus.
         moved = abs(height - 1.04 * up) > 0.05 * radius
         place = (1.04 * right, 1.04 * up), (1.12 * right if moved else 1.05 * right, height)
         looks = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
@@ -333,14 +333,14 @@ def _draw_names(ax: Any, texts: list[tuple[str, str]], ends: list[Array], radius
 
 
 def _apart(ends: Sequence[Array], least: float) -> list[float]:
-    """Heights of names beside the ends of arrows: on one side, no two nearer to each other than this."""
+    """Heights of names beside the ends of arrows, at least `least` apart on each side."""
     heights = [1.04 * float(up) for _, up in ends]
     for right in (True, False):
         own = sorted((i for i, end in enumerate(ends) if (end[0] >= 0) == right), key=lambda i: heights[i])
         middle = sum(heights[i] for i in own)
         for before, after in pairwise(own):
             heights[after] = max(heights[after], heights[before] + least)
-        # All together back to where they were on average.
+        # Move all of them back, so that their mean height is unchanged.
         shift = (sum(heights[i] for i in own) - middle) / max(1, len(own))
         for i in own:
             heights[i] -= shift
@@ -360,7 +360,7 @@ def _arrows(model: BaseCCA, view: str, components: tuple[int, int], top: int) ->
 
 
 def _curve(found: Any, against: str) -> tuple[Array, Array]:
-    """What was captured, and when, in the steps that say both."""
+    """Positions on the axis and captured correlations, of the steps that have both."""
     history = of_fitted(found, "history_")
     both = np.array([[step[against], step["tcc"]] for step in history], dtype=float).reshape(-1, 2)
     both = both[np.all(np.isfinite(both), axis=1)]

@@ -1,4 +1,4 @@
-"""Scores of rows to show with a summary: as many as a report holds, as plain numbers."""
+"""Scores of rows that a report shows with a summary, as plain numbers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .features import lines_of
 from .groups import Groups, groups_or_numbers
 from .summary import Summary, json_list, overfitted
 
-# Rows whose scores are shown, and numbers in all: with many components fewer rows, so that files stay small.
+# Most rows whose scores are shown, most numbers in all, and fewest rows: many components get fewer rows, so
+# that files stay small.
 ROWS, NUMBERS, LEAST = 2000, 40_000, 200
 
 
 class RowsShown(NamedTuple):
-    """Scores of some rows, and what else is known of them.
+    """Scores of some rows, with facts about them.
 
-    `columns` are their correlations by name, `remarks` what to beware of, `about` where they come from.
+    `columns` are their correlations by heading, `remarks` warnings, `about` where the rows come from.
     """
 
     scores: dict[str, Any]
@@ -34,7 +35,7 @@ class RowsShown(NamedTuple):
 
 
 def with_rows(summary: Summary, rows: RowsShown) -> Summary:
-    """The summary with these rows."""
+    """The summary with these rows added."""
     return replace(
         summary,
         columns=summary.columns | rows.columns,
@@ -45,12 +46,12 @@ def with_rows(summary: Summary, rows: RowsShown) -> Summary:
 
 
 def rows_of_fit(model: BaseCCA, views: Views) -> RowsShown:
-    """The rows of a fit, whose correlations the model knows."""
+    """The rows of the fit; their correlations are in the model already."""
     return RowsShown(scores_of(model, views), {}, (), {})
 
 
 def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> RowsShown:
-    """Rows that need not be those of the fit, in groups or with numbers from a file."""
+    """Rows that may differ from those of the fit; `labels` is a file with the group or number of each."""
     n, (x, y) = views.n_samples, views.view_names
     known = None if labels is None else lines_of(labels, "a group or number")
     if known is not None and len(known) != n:
@@ -60,7 +61,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> Rows
     found, rows = correlations(U, V), sampled(n, U.shape[1])
     remarks = overfitted(model, found, "these rows")
     same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
-    # Correlations of 1 are those of any rows, means of 0 are not.
+    # Other rows may also have correlations of 1; mean scores of 0 tell the rows of the fit.
     if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
         remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
     return RowsShown(
@@ -72,7 +73,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> Rows
 
 
 def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
-    """Scores of all rows of a fit, or of as many random ones as a report holds."""
+    """Scores of all rows of a fit, or of a random sample if a report cannot hold all."""
     rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
     U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
     rho = json_list(model.training_correlations_)
@@ -82,7 +83,7 @@ def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
 def plain_scores(
     U: Array, V: Array, rows: Array, total: int, labels: list[str] | None = None
 ) -> dict[str, Any]:
-    """Scores of these of the rows, component by component, and what to colour them by."""
+    """Scores of the sampled rows by component, and the groups or numbers that colour them."""
     found: dict[str, Any] = {
         "x": [_steps_of(u) for u in U.T],
         "y": [_steps_of(v) for v in V.T],
@@ -100,21 +101,21 @@ def plain_scores(
 
 
 def sampled(n: int, k: int, seed: int = 0) -> Array:
-    """Rows to show of n, in order."""
+    """Positions of the rows to show out of n, in order."""
     size = min(n, ROWS, max(LEAST, NUMBERS // k))
     if size == n:
         return np.arange(n)
-    # Without shuffling, what is drawn takes memory, not what it is drawn from.
+    # Without shuffling, memory is that of the rows drawn, not of all n.
     return np.sort(np.random.default_rng(seed).choice(n, size, replace=False, shuffle=False))
 
 
 def _steps_of(values: Array) -> list[float]:
-    """In steps of a thousandth of their spread or less: finer ones cannot be seen."""
+    """Values rounded to a thousandth of their spread or less: finer steps cannot be seen."""
     spread = float(np.std(values)) or 1.0
     digits = 3 - int(np.floor(np.log10(spread))) if np.isfinite(spread) else 0
     return [round(float(value), digits) for value in values]
 
 
 def _rounded(values: Array) -> list[float | None]:
-    """Four digits: more cannot be seen."""
+    """Values rounded to four digits, None if not finite: more digits cannot be seen."""
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]

@@ -16,28 +16,28 @@ from ..machine.arrays import Array
 from ..solvers.registry import is_iterative
 from .features import leading_components, measure_of
 
-# Steps of a run: a curve of more has no more to show on a screen.
+# Most steps of a run in a summary: on a screen, a curve of more looks the same.
 STEPS = 500
 
 
 class Timing(NamedTuple):
-    """Seconds of a fit, and of all of it with the check on held-out rows."""
+    """Seconds of a fit, and of the fit with its check on held-out rows."""
 
     fit: float
     total: float
 
     @property
     def check(self) -> float:
-        """Seconds beyond the fit."""
+        """Seconds of the check on held-out rows."""
         return self.total - self.fit
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is to show of a fitted model, its run and its rows."""
+    """Summary of a fitted model, its run and its rows."""
 
     estimator: str
-    # All but the callback; and the call that makes such a model.
+    # Parameters without the callback, and the call that makes such a model.
     parameters: dict[str, Any]
     call: str
     n_samples: int
@@ -48,27 +48,27 @@ class Summary:
     iterations: int
     passes: float
     resumed_from: int
-    # None where rows came as a stream.
+    # None for a stream.
     solver_seconds: float | None
     # One number per component.
     canonical: Array
     training: Array
     residuals: Array
     error_bounds: Array
-    # Correlations by what they are of: "training", "held out" ...
+    # Correlations by the heading of their column: "training", "held out" ...
     columns: dict[str, Array]
     # True if any rows of this shape would be as correlated.
     forced: bool
-    # What was fitted and how, in words, by a word each.
+    # What was fitted and how: a text for each heading.
     facts: dict[str, str]
-    # What to beware of.
+    # Warnings.
     remarks: tuple[str, ...]
     origin: Origin | None
     held_out: HeldOut | None
-    # The steps of a run by what they are drawn against; or why there are none.
+    # Numbers of each step, by name, for the curve of convergence; or the reason why there is none.
     history: dict[str, list[float | None]] | None
     no_history: str
-    # "correlation" or "weight" of a column; None where components have no features.
+    # "correlation" or "weight" of a column; None if components have no features.
     measure: str | None
     timing: Timing | None = None
     # Leading features of each component, by view.
@@ -79,7 +79,7 @@ class Summary:
 
 
 def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timing | None = None) -> Summary:
-    """Summary of a fitted model; `held_out` is for a model that does not know its own check.
+    """Summary of a fitted model; `held_out` is used if the model has no check of its own.
 
     Leading features are added by `with_components`, rows by `scores.with_rows`.
 
@@ -134,7 +134,7 @@ def with_components(
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
-    """What `--json` says of a model."""
+    """The summary as a dict, printed by `--json`."""
     held_out = summary.held_out
     return {
         "correlations": summary.canonical.tolist(),
@@ -154,12 +154,12 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 
 def json_list(values: Array) -> list[float | None]:
-    """Numbers as JSON can hold them, which has no NaN."""
+    """Numbers as a list for JSON, which has no NaN: None instead."""
     return [None if np.isnan(value) else float(value) for value in values]
 
 
 def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> list[str]:
-    """Sentences about components that do not hold on other rows, or too well, by their correlations there."""
+    """Warnings about components whose correlations on other rows are less than half, or always 1."""
     training = model.training_correlations_
     shared = np.flatnonzero((training > 1 - 1e-9) & (others > 1 - 1e-6)) + 1
     lost = np.flatnonzero(others < training / 2) + 1
@@ -173,12 +173,12 @@ def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> li
 
 
 def _numbered(components: Array) -> str:
-    """Which components, counted from one."""
+    """Text that names these components, counted from one."""
     return ("component " if len(components) == 1 else "components ") + ", ".join(map(str, components))
 
 
 def _columns(model: BaseCCA, held_out: HeldOut | None) -> dict[str, Array]:
-    """Correlations of each component by what they are of."""
+    """Correlations of each component, by the heading of their column."""
     columns: dict[str, Array] = {"training": model.training_correlations_}
     if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
         name = "estimate" if model.ridge == "auto" else "with ridge"
@@ -187,7 +187,7 @@ def _columns(model: BaseCCA, held_out: HeldOut | None) -> dict[str, Array]:
 
 
 def _facts(model: BaseCCA) -> dict[str, str]:
-    """What was fitted and how, by a word each."""
+    """What was fitted and how: a text for each heading."""
     facts = {
         "rows": f"{model.n_samples_}",
         "columns": f"{model.n_features_in_} + {model.n_features_y_}",
@@ -213,9 +213,9 @@ def _facts(model: BaseCCA) -> dict[str, str]:
 
 
 def _all_remarks(model: BaseCCA) -> list[str]:
-    """What to beware of in a model: of its correlations, of its run, and of rows it has not seen."""
+    """All warnings of a model: about its correlations, its run, and rows it has not seen."""
     origin = model.provenance
-    # Those of the command line are in its words, and more.
+    # The command line records all warnings in its own words, and adds some.
     found = [remark.text for remark in model.remarks] if origin is None else [*origin.remarks]
     if origin is not None and origin.tested is not None:
         found += overfitted(model, origin.tested.correlations)
@@ -229,18 +229,18 @@ def _is_forced(model: BaseCCA) -> bool:
 
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
-    """The steps of a run by what they are drawn against; or why there are none."""
+    """Numbers of each step, by name, for the curve of convergence; or None and the reason."""
     if not is_iterative(model.solver_):
         return None, f"{model.solver_} is a direct solver: nothing to converge."
     steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
     if len(steps) < 2:
         stream = model.streamed
         return None, "Rows came as a stream, whose steps are not kept." if stream else "There was one step."
-    # The last one is always among them.
+    # Counted from the end, so that the last step is always kept.
     steps = steps[:: -max(1, -(-len(steps) // STEPS))][::-1]
     known = {name: [step[name] for step in steps] for name in ("iteration", "passes", "seconds", "flops")}
     known = {name: values for name, values in known.items() if np.all(np.isfinite(values))}
     if min(known.get("flops", [1])) <= 0:
-        # They are drawn on a logarithmic axis.
+        # Their axis is logarithmic, and cannot show zero.
         known.pop("flops")
     return {**known, "tcc": [round(step["tcc"], 6) for step in steps]}, ""

@@ -1,4 +1,4 @@
-"""Views on a cluster: the contract, what is kept and sent, and the same sums whoever computes them."""
+"""Views on a cluster: the contract, what is kept and sent, and the same sums on any worker."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Dask: everything that fits rows in memory fits rows on a cluster, with the same result."""
+"""Dask: fits to rows on a cluster have the same results as fits to rows in memory."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What happens to clusters: workers, schedulers and clients that are lost, and runs that go on."""
+"""Lost workers, schedulers and clients of a cluster, and runs that go on afterwards."""
 
 import logging
 import os

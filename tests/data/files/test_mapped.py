@@ -1,4 +1,4 @@
-"""Views on files: the contract for every kind, read ahead, and noticed when they change."""
+"""Views on files: the contract for every kind of file, reading ahead, and detection of changes."""
 
 import itertools
 import os

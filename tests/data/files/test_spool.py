@@ -1,4 +1,4 @@
-"""Text that does not fit into memory: on disk for as long as it is used."""
+"""Text that does not fit into memory: kept on disk only while it is used."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tables of every kind: read, chosen from, fitted, and refused in one line where they are wrong."""
+"""Tables of every kind: reading, choice of columns, fits, and one-line errors for wrong files."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Text files: headers, labels and empty lines, svmlight, and what is wrong in which line."""
+"""Text files: headers, labels and empty lines, svmlight, and errors that name the line."""
 
 import gzip
 import os

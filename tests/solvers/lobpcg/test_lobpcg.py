@@ -1,4 +1,4 @@
-"""LOBPCG: how it goes, iteration by iteration, and what it says of its own accuracy."""
+"""LOBPCG: its iterations, and its own figures of accuracy."""
 
 import warnings
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""LOBPCG where it is hard: clusters, dependent columns, precision, units, few rows."""
+"""LOBPCG on hard problems: clusters, dependent columns, precision, units, few rows."""
 
 import warnings
 

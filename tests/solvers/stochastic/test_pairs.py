@@ -1,4 +1,4 @@
-"""Which pairs are best, by rows and by iterates, and how good they are on rows held out."""
+"""The choice of the best pairs, by rows and by iterates, and their correlations on held-out rows."""
 
 import numpy as np
 import pytest
