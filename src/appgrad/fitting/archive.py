@@ -35,9 +35,9 @@ def write(
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to, atomically: a crash or a full disk leaves the old file or the new one."""
+    """Yield a file to write to atomically: a crash or a full disk leaves the old file or the new one."""
     require_writable(Path(path))
-    target = Path(path).resolve()  # of a link, what it points to
+    target = Path(path).resolve()  # follow links
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -55,7 +55,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def require_writable(target: Path) -> None:
-    """Raise when a file of this name cannot be written, before anything long is computed."""
+    """Raise if a file of this name cannot be written, before anything long is computed."""
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: no such folder")
     if target.is_symlink() and not target.resolve().parent.is_dir():
@@ -68,7 +68,7 @@ def require_writable(target: Path) -> None:
         raise PermissionError(f"{target.parent}: no permission to write there")
 
 
-# What numpy, zipfile and json raise on files that are cut, altered or of another kind.
+# Errors that numpy, zipfile and json raise on files that are truncated, altered or of another kind.
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -85,7 +85,7 @@ DAMAGE = (
 
 
 def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the metadata of a file, or one clear error."""
+    """Return the arrays and the metadata of a file, or raise one clear error."""
     what = kind.replace("-", " ")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")

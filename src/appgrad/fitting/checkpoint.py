@@ -1,4 +1,4 @@
-"""Runs that survive being killed: the state of an iterative solver in a file, and back."""
+"""Checkpoints: save the state of an iterative solver in a file, and resume from it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .saved_state import packed, plain_generator, restored_generator, unpacked
 FORMAT = "appgrad-checkpoint"
 # Seconds between two writes.
 EVERY = 30.0
-# Rows whose values tell one data set from another.
+# Number of rows whose values identify a data set.
 SAMPLED = 64
 
 
 class CheckpointFile(NamedTuple):
-    """The file that is to follow a run, the seconds between two writes, and the parameters of the run."""
+    """Path of a checkpoint, the seconds between two writes, and the parameters of the run."""
 
     path: str | os.PathLike[str]
     every: float
@@ -37,9 +37,9 @@ class CheckpointFile(NamedTuple):
 
 
 class Checkpoint:
-    """A file that follows a run, and from which another run goes on.
+    """A file with the state of a run, from which another run can resume.
 
-    `params` are those that shape the run: with others, or on other data, it is not continued.
+    `params` are the parameters that determine the run. A run with others, or on other data, is refused.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Checkpoint:
             self._read()
 
     def follow(self, rng: np.random.Generator) -> np.random.Generator:
-        """The generator of the run: as it was at the start of the one to go on with."""
+        """Return the generator of the run; when resuming, as it was at the start of the saved run."""
         if self.rng is None:
             self.rng = plain_generator(rng)
             return rng
@@ -72,14 +72,14 @@ class Checkpoint:
         return write
 
     def write_if_due(self, progress: Progress) -> None:
-        """Write the state of a run, unless the last time is not long ago."""
+        """Write the state of a run if `every` seconds have passed since the last write."""
         if time.perf_counter() - self._last >= self.every:
             self.write(progress)
 
     def write(self, progress: Progress) -> None:
-        """Write the state of a run: the old file stays until the new one is whole.
+        """Write the state of a run; the old file stays until the new one is complete.
 
-        A file that cannot be written is no reason to lose the run: it goes on, with a warning.
+        If the file cannot be written, the run continues with a warning.
         """
         if progress.saved is None:
             return
@@ -117,14 +117,15 @@ class Checkpoint:
             restored_generator(self.rng)
             groups = meta.get("groups")
             if groups is not None and self.views.groups not in (None, int(groups)):
-                # Those of the run, however many workers there are now: sums are added in the same order.
+                # Keep the groups of the saved run, however many workers there are now, so that sums are added
+                # in the same order.
                 self.views.regroup(int(groups))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"{self.path} is damaged ({error!r}): remove it to start anew") from error
 
 
 def _fingerprint(views: Views) -> dict[str, Any]:
-    """Shape, precision, names and the values of a few rows."""
+    """Return what identifies the data: shape, precision, and a hash of names and a few rows."""
     n = views.n_samples
     digest = hashlib.sha256()
     rows = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLED), replace=False))

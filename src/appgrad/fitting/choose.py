@@ -1,4 +1,4 @@
-"""Which solver is taken where none is asked for, and why."""
+"""Choose a solver where none is asked for, and say why."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..solvers.problem import Problem
 from ..solvers.protocol import DirectSolver, Options
 from ..solvers.sparse.solver import PursuitSolver
 
-# How many times as long as expected LOBPCG may take: passes over full rows were 24 to 191 where 41 are
-# expected (benchmarks/cost_growth.py). Covariances take one pass, and leave no error but rounding.
+# LOBPCG may take this many times as long as expected: passes over full rows were 24 to 191 where 41 are
+# expected (benchmarks/cost_growth.py). Covariances take one pass, and their only error is rounding.
 UNSURE = 5
 ASKED = "asked for"
 
 
 class Choice(NamedTuple):
-    """The solver taken and one sentence why."""
+    """The chosen solver and one sentence why."""
 
     solver: str
     reason: str
 
 
 def choice_of(views: Views, problem: Problem, options: Options) -> Choice:
-    """The solver asked for, or the one that suits these data."""
+    """Return the solver asked for, or the one that suits these data."""
     if options.solver != registry.AUTO:
         return Choice(options.solver, ASKED)
     if problem.on_gram:
@@ -48,7 +48,7 @@ def direct_solver(name: str) -> DirectSolver:
 
 
 def _chosen_for_gram(views: Views, problem: Problem) -> Choice:
-    """Gram matrices and their factors where these fit into the memory budget, else thin products."""
+    """Choose Gram matrices if they and their factors fit into the memory budget, else thin products."""
     need, what = gram_memory(views), direct_solver(registry.DIRECT).matrices(views, problem)
     if need <= budget():
         return Choice(registry.DIRECT, f"{what} and their factors fit into the memory budget")
@@ -60,14 +60,14 @@ def _chosen_for_gram(views: Views, problem: Problem) -> Choice:
 
 
 def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
-    """Covariances where they fit into the memory budget, unless iterating is far cheaper; else LOBPCG."""
+    """Choose covariances if they fit into the memory budget and iterating is not far cheaper, else LOBPCG."""
     # Matrices of linear problems do not depend on the number of components.
     problem = Problem(1)
     solver = direct_solver(registry.DIRECT)
     direct, iterative = expected[registry.DIRECT], expected[registry.ITERATIVE]
     need, limit = direct.memory, budget()
     if solver.successor is not None:
-        # Should the covariances turn out to be ill-conditioned, it takes over.
+        # The successor takes over if the covariances turn out to be ill-conditioned.
         need = max(need, direct_solver(solver.successor).memory(views, problem))
     what = solver.matrices(views, problem)
     if need > limit:

@@ -1,4 +1,4 @@
-"""The functional core: from views, a problem and options to a finished fit, which is a value."""
+"""The functional core: `fit` turns views, a problem and options into a `Fit`, which is a value."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .streams.steps import Sketch
 from .streams.sums import Statistics
 from .warnings import Remark, overfit_remarks, said, shortfall_remarks, trivial
 
-# Texts on correlations that say nothing, from rows, columns of both views and the solution.
+# Function of rows, columns of both views and the solution. It returns texts on meaningless correlations.
 Overfit = Callable[[int, int, int, Solution], list[str]]
 
 
 class Fit(NamedTuple):
-    """A finished fit: the solution, who found it and why, the steps taken, and what to beware of.
+    """A finished fit: the solution, the solver and why it was chosen, the steps taken, and remarks.
 
     Weights are in the precision of the data. `history` has a record for each step. `interrupted` is True if
     Ctrl-C ended the run: the solution is that of the best state so far. `resumed_from` is the iteration of
-    the checkpoint that the run went on from, 0 without one, and None where that is not known.
+    the checkpoint that the run resumed from, 0 without one, and None if unknown.
     """
 
     solution: Solution
@@ -58,14 +58,14 @@ def fit(
     threads: int | None = None,
     overfit: Overfit = trivial,
 ) -> Fit:
-    """Fit a problem to views: choose a solver, run it, follow it with a checkpoint, and judge the result.
+    """Fit a problem to views: choose a solver, run it, write checkpoints, and check the result.
 
-    What there is to beware of is returned as remarks; nothing warns here, but for a checkpoint that cannot be
-    written while the run goes on. Ctrl-C ends an iterative solver after its first step, and raises before.
+    Problems of the result are returned as remarks. The only warning issued here is that a checkpoint cannot
+    be written. After the first step of an iterative solver, Ctrl-C ends the run; before it, Ctrl-C raises.
     """
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     require_components(problem, n, p1, p2)
-    # Rows that tell one data set from another are not part of a pass.
+    # Uncounted views: reading the rows that identify a data set is not part of a pass.
     book = None if checkpoint is None else Checkpoint(*checkpoint[:2], views.views, checkpoint.params)
     saved = None
     if book is not None:
@@ -77,7 +77,7 @@ def fit(
     remarks = overfit_remarks(overfit(n, p1, p2, solution))
     if not interrupted:
         remarks += shortfall_remarks(last, options._replace(solver=choice.solver), views, solution)
-    # A direct solver has no state to go on from, whatever the file holds.
+    # A direct solver has no state to resume from, whatever the file holds.
     resumed = saved is not None and last.saved is not None
     return Fit(
         solution=in_precision(solution, views.dtype),
@@ -94,7 +94,7 @@ def fit(
 
 
 def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, list[dict[str, Any]], bool]:
-    """The last step of a run, the records of all of them, and True if it was interrupted."""
+    """Return the last step of a run, the records of all steps, and True if it was interrupted."""
     last: Progress | None = None
     history: list[dict[str, Any]] = []
     interrupted = False
@@ -106,7 +106,7 @@ def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, 
             raise
         interrupted = True
     except (ConnectionError, MemoryError):
-        # What was reached before a cluster was lost is not.
+        # Save what was reached before a cluster was lost or memory ran out.
         if book is not None and last is not None:
             book.write(last)
         raise
@@ -123,7 +123,7 @@ def fit_of_stream(
     columns: tuple[int, int],
     overfit: Overfit = trivial,
 ) -> Fit:
-    """The fit to the n rows of a stream so far; `solve` gives their solution."""
+    """Return the fit to the n rows of a stream so far; `solve` returns their solution."""
     start = time.perf_counter()
     solution = solve()
     seconds, tcc = time.perf_counter() - start, float(solution.correlations.sum())
@@ -148,14 +148,14 @@ def fit_of_stream(
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """A generator from what scikit-learn takes for random_state, or from another generator."""
+    """Return a generator from any value of scikit-learn's random_state, or from another generator."""
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_random_state(seed).randint(2**31))
 
 
 def require_components(problem: Problem, n: int, p1: int, p2: int) -> None:
-    """Raise where rows and columns allow fewer components than asked for."""
+    """Raise if rows and columns allow fewer components than asked for."""
     limit = min(n - 1 if problem.center else n, p1, p2)
     if problem.n_components > limit:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""States in files of version 0.1.0, which named records by Python modules and fields by position."""
+"""Read states in files of version 0.1.0, which named records by Python modules and fields by position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..solvers import registry
 from .saved_state import record, unpacked
 from .streams.kinds import kept_by
 
-# Records as 0.1.0 named them: what they are called now, and the fields they had, in their order.
+# Records by their names in 0.1.0: the tags they have now, and the fields they had, in order.
 RECORDS = {
     "als.State": ("als-state/1", "phi psi products pairing"),
     "appgrad.State": (
@@ -52,9 +52,9 @@ RECORDS = {
     ),
     "thresholds.Sparsity": ("sparsity/1", "penalty alpha n_nonzero by_component"),
 }
-# Its means and variances were fields of their own; now there is a record for each view.
+# Means and variances of both views were its fields; now each view has a record.
 MOMENTS = "moments.Moments"
-# Records that were plain tuples, by what they are called now.
+# Records that were plain tuples in 0.1.0, by the tags they have now.
 TUPLES = {
     "buffered-rows/1": "rows size normaliser portion position moments peaks",
     "kernel-facts/1": "maps variances gamma ridge",
@@ -67,7 +67,7 @@ TUPLES = {
 
 
 def read(spec: Any, arrays: dict[str, Array]) -> Any:
-    """A tree that 0.1.0 has written; KeyError, TypeError or ValueError where it is none."""
+    """Return a tree written by 0.1.0; raise KeyError, TypeError or ValueError if it is not one."""
     if not isinstance(spec, dict) or "array" in spec or "csr" in spec:
         return unpacked(spec, arrays)
     if "tuple" in spec:
@@ -80,17 +80,17 @@ def read(spec: Any, arrays: dict[str, Array]) -> Any:
 
 
 def run(spec: Any, arrays: dict[str, Array]) -> Any:
-    """The state of a run from a checkpoint."""
+    """Return the state of a run from a checkpoint."""
     return _tuple("run/1", read(spec, arrays))
 
 
 def kernel_facts(spec: Any, arrays: dict[str, Array]) -> Any:
-    """What a kernel model has learned of its rows."""
+    """Return what a kernel model has learned from its rows."""
     return _tuple("kernel-facts/1", read(spec, arrays))
 
 
 def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
-    """What is kept of a stream: sums, or the state of its steps."""
+    """Return the saved stream: its sums, or the state of its steps."""
     problem, options, kept = read(spec, arrays)
     if kept_by(solver) == registry.SUMS:
         return _tuple("stream/1", (problem, options, _tuple("stream-sums/1", kept)))
@@ -102,7 +102,7 @@ def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
 
 
 def _moments(n: Any, mean_x: Array, mean_y: Array, var_x: Array, var_y: Array) -> Any:
-    """Means and variances of both views as records of one view each."""
+    """Return means and variances of both views, as one record for each view."""
     pairs = (mean_x, var_x), (mean_y, var_y)
     return record(
         "moments/1",

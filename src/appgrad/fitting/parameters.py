@@ -1,4 +1,4 @@
-"""What the parameters of an estimator may be, checked before the first pass."""
+"""Check the parameters of an estimator before the first pass."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..solvers.protocol import Options
 
 
 def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Problem, Options]:
-    """The problem these parameters ask for and how to solve it, or an error that names the parameter.
+    """Return the problem and options of these parameters, or raise an error that names the parameter.
 
-    `kind` is that of the problem, which says what solvers there are.
+    `kind` is the kind of problem; it determines which solvers may be asked for.
     """
     solvers = registry.names(kind)
     k = params["n_components"]
@@ -50,14 +50,14 @@ def _options(params: dict[str, Any]) -> Options:
 
 
 def _budget(value: Any) -> Any:
-    """A budget as a Python number; infinite ones are none."""
+    """Return a budget as a Python number, None if it is infinite."""
     if value is None or float(value) == np.inf:
         return None
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def pair_of(name: str, value: Any) -> tuple[Any, Any]:
-    """A parameter for each view: a pair, or one value for both."""
+    """Return a parameter for each view, from a pair or from one value for both."""
     if not isinstance(value, tuple | list | np.ndarray) or np.ndim(value) == 0:
         return value, value
     if len(value) != 2:
@@ -66,19 +66,19 @@ def pair_of(name: str, value: Any) -> tuple[Any, Any]:
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is a number, and not a truth value."""
+    """True if a value is a number and not a truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, and not a truth value."""
+    """True if a value is a whole number and not a truth value."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _number(
     low: float, *words: str | None, integer: bool = False, above: bool = False
 ) -> Callable[[Any], bool]:
-    """Whether a value is one of the words or a number of at least, or `above`, `low`."""
+    """Return a check that a value is one of the words or a number of at least, or `above`, `low`."""
     kind = Integral if integer else Real
 
     def is_allowed(value: Any) -> bool:
@@ -91,7 +91,7 @@ def _number(
 
 
 def _is_half_life(value: Any) -> bool:
-    # Of more rows than anyone has, none is forgotten; twice as many are finite too.
+    # No stream has 1e300 rows, so no longer half-life is needed; twice as many rows are still finite.
     return _number(1, None)(value) and (value is None or value < 1e300)
 
 
@@ -109,7 +109,7 @@ def _is_checkpoint(value: Any) -> bool:
     return value is None or isinstance(value, str | os.PathLike)
 
 
-# What the other parameters may be, checked before the first pass.
+# Checks of the other parameters, and how errors describe the values allowed.
 PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "center": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
     "scale": (lambda value: isinstance(value, bool | np.bool_), "True or False"),

@@ -1,4 +1,4 @@
-"""What fitting some data is expected to take, by each solver, before anything long runs."""
+"""Expected passes, time and memory of a fit by each solver, before anything long runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .choose import chosen, costs
 
 
 class Plan(NamedTuple):
-    """What `solver="auto"` would take, why, and what each solver is expected to cost; prints as a table."""
+    """The choice of `solver="auto"`, its reason, and the expected cost of each solver; prints as a table."""
 
     solver: str
     reason: str
@@ -35,12 +35,12 @@ class Plan(NamedTuple):
 
 
 def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
-    """What fitting these data is expected to take, by each solver, before anything long runs.
+    """Estimate the passes, time and memory that each solver needs to fit these data.
 
-    No row is read: shapes and the number of stored entries are known, and this machine's speed is measured in
-    a fraction of a second. Passes of iterative solvers are those that data like these took to the default
-    tolerance with the default ridge: a larger ridge can save most of them. Times are rough. Memory is beyond
-    the data, in bytes.
+    No row is read: the estimate uses shapes and the number of stored entries, and measures this machine's
+    speed in a fraction of a second. Passes of iterative solvers are those that similar data took to reach the
+    default tolerance with the default ridge: a larger ridge can save most of them. Times are rough. Memory is
+    in bytes, beyond the data.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
 
 
 def measured_rates() -> Rates:
-    """The rates of this machine, from some ten milliseconds of each kind of work."""
+    """Measure the rates of this machine, with about ten milliseconds of each kind of work."""
     rng = np.random.default_rng(0)
     n, p, w = 4000, 400, 25
     Z, A, U = rng.standard_normal((n, p)), rng.standard_normal((p, w)), rng.standard_normal((n, 2 * w))
@@ -81,7 +81,7 @@ def measured_rates() -> Rates:
         add_scores(S, every, B, np.zeros((rows, w)))
         add_gathered(S, every, V, np.zeros((columns, 2 * w)))
 
-    # One thread here; a fit uses all, of which two do the work of one and a half.
+    # This runs on one thread, and a fit uses all; two threads do the work of one and a half.
     found = _seconds(sparse) / (3 * rows * entries * w) / (0.5 + 0.5 * blas_threads())
     C, D = rng.standard_normal((20000, 3 * w)), rng.standard_normal((3 * w, w))
     thin = _seconds(lambda: C @ D) / (C.shape[0] * D.size)
@@ -90,7 +90,7 @@ def measured_rates() -> Rates:
 
 
 def _seconds(f: Callable[[], object]) -> float:
-    """The shortest of three runs."""
+    """Return the seconds of the shortest of three runs."""
     best = np.inf
     for _ in range(3):
         start = time.perf_counter()
@@ -100,7 +100,7 @@ def _seconds(f: Callable[[], object]) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people."""
+    """Return seconds as readable text."""
     for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

@@ -20,7 +20,7 @@ from .plan import duration
 
 logger = logging.getLogger("appgrad")
 Callback = Callable[[Progress], Any]
-# Seconds between two drawings of a line: more often than this, nobody can read it.
+# Seconds between two updates of a line: faster ones cannot be read.
 EVERY = 0.1
 
 
@@ -35,7 +35,7 @@ class Display(Protocol):
 
 
 class PlainLine:
-    """One line on stderr, drawn again after a carriage return."""
+    """One line on stderr, redrawn after a carriage return."""
 
     def __init__(self) -> None:
         self.name, self.start = "", time.perf_counter()
@@ -61,8 +61,8 @@ class PlainLine:
         sys.stderr.flush()
 
     def _write(self, line: str) -> None:
-        # A line as wide as the terminal would wrap, and could not be drawn over. Blanks cover the last one:
-        # not every place that knows a carriage return knows escape codes.
+        # A line as wide as the terminal would wrap, and could not be redrawn. Blanks cover the last line:
+        # some displays know a carriage return but no escape codes.
         line = line[: _columns() - 1]
         sys.stderr.write("\r" + line.ljust(self.width))
         sys.stderr.flush()
@@ -80,13 +80,13 @@ class Watch:
         self.estimate: tuple[float, float | None] = 0.0, None
 
     def begin(self, name: str, n: int | None = None) -> None:
-        """Show what is being done, and since when; `n` rows are a pass, where there are passes."""
+        """Show a new task and start its clock; a pass has `n` rows, None if there are no passes."""
         self.display.begin(name)
         self.captured, self.estimate = "", (0.0, None)
         self.n, self.rows, self.start = n, 0, time.perf_counter()
 
     def views(self, name: str, views: Views) -> Views:
-        """The same views, counted."""
+        """Begin a task, and return the views with their rows counted on the display."""
         self.begin(name, views.n_samples)
         return CountedViews(views, self.count)
 
@@ -103,7 +103,7 @@ class Watch:
         self.display.show(", ".join(filter(None, parts)))
 
     def step(self, progress: Progress) -> None:
-        """Show where a run stands: a callback."""
+        """Show where a run stands; this is a callback."""
         self.captured = "" if np.isnan(progress.tcc) else f"captured {progress.tcc:.4f}"
         self.estimate = time.perf_counter(), progress.left
         self.count(progress.rows if self.n is None else self.rows)
@@ -113,7 +113,7 @@ class Watch:
 def followed(
     name: str, verbose: int, callback: Callback | None, views: CountedViews | None = None
 ) -> Iterator[Callback | None]:
-    """The callback of a run, with a log (verbose=1) or a line on stderr (2, where somebody sees it)."""
+    """Yield a callback that also logs (verbose=1) or draws a line on stderr (2, in a terminal or Jupyter)."""
     if not verbose or verbose < 0:
         yield callback
         return
@@ -153,7 +153,7 @@ def _columns() -> int:
 
 
 def logged(callback: Callback | None, passes: bool = True) -> Callback:
-    """A callback that also logs where the run stands, once a second at most; a stream has no `passes`."""
+    """Return a callback that also logs progress, once a second at most; a stream has no `passes`."""
     last = 0.0
 
     def log(progress: Progress) -> Any:

@@ -18,8 +18,8 @@ from ..solvers.problem import Solution
 class Projection(NamedTuple):
     """A function from rows of one view to their scores: (rows - mean) @ weights.
 
-    It holds no more than that takes, so that it can be sent to workers. `label` and `names` are those of the
-    view and its columns, for errors; `features` makes features of rows, None where these are the columns.
+    It holds only what this needs, so that it can be sent to workers. `label` and `names` are those of the
+    view and its columns, for errors; `features` maps rows to features, None if these are the columns.
     """
 
     mean: Array
@@ -30,11 +30,11 @@ class Projection(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """One score for each component."""
+        """Number of scores: one for each component."""
         return int(self.weights.shape[1])
 
     def __call__(self, x: Matrix, offset: int = 0) -> Array:
-        """Scores of these rows, the first of which is number `offset` in error messages."""
+        """Return the scores of these rows; error messages number the first one `offset`."""
         name = partial(describe, self.label, self.names)
         if self.features is None:
             return project(x, self.mean, self.weights, name, offset)
@@ -51,7 +51,7 @@ class Projection(NamedTuple):
 def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 0) -> Array:
     """(rows - mean) @ weights, a few rows at a time, in double precision.
 
-    `name` says what a column is called, for errors.
+    `name` returns the name of a column, for errors.
     """
     scores = np.empty((rows.shape[0], weights.shape[1]), dtype=_precision(rows))
     W = weights.astype(np.float64)
@@ -69,19 +69,19 @@ def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 
 
 
 def scores_of(views: Views, x: Projection, y: Projection) -> tuple[Array, Array]:
-    """Scores of all rows of both views."""
+    """Return the scores of all rows of both views."""
     parts = views.reduce(partial(_block_scores, (x, y)), _joined)
     return np.vstack([u for u, _ in parts]), np.vstack([v for _, v in parts])
 
 
 def projections(solution: Solution) -> tuple[Projection, Projection]:
-    """The projections of both views that a solution gives."""
+    """Return the projections of a solution, one for each view."""
     s = solution
     return Projection(s.mean_x, s.x_weights, "X"), Projection(s.mean_y, s.y_weights, "y")
 
 
 def in_precision(solution: Solution, dtype: np.dtype[Any]) -> Solution:
-    """A solution with weights and loadings in the precision of the data, where that can hold them."""
+    """Return a solution with weights and loadings in the precision of the data, if that can hold them."""
     s = solution
     return s._replace(
         x_weights=_cast(s.x_weights, dtype),
@@ -106,7 +106,7 @@ def _joined(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """In the precision of the data, unless that cannot hold the values."""
+    """Return values in the precision of the data, or unchanged if that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         cast = values.astype(dtype)
     fits = np.all(np.isfinite(cast)) and np.all(np.abs(cast) >= np.finfo(dtype).tiny, where=values != 0)

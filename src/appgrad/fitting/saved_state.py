@@ -1,4 +1,4 @@
-"""States of runs and streams as JSON and arrays, and back: what files can hold without being unpickled."""
+"""Convert states of runs and streams to JSON and arrays and back, so that files need no unpickling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .streams.kinds import Stream
 from .streams.steps import Buffered, Steps
 from .streams.sums import Sums
 
-# What files are made of, with what the states of solvers are made of. A tag names a record and the version of
+# Records that files may hold, besides those of the solvers' states. A tag names a record and the version of
 # its fields; it never names a Python module, so that moving a file orphans no model. Nothing else is ever
 # built from a file.
 RECORDS: dict[str, Any] = {
@@ -48,14 +48,14 @@ RECORDS: dict[str, Any] = {
 
 
 def records() -> dict[str, Any]:
-    """All records by their tags, those of solvers' states among them."""
+    """Return all records by their tags, including those of solvers' states."""
     return RECORDS | {
         tag: cls for name in registry.SOLVERS for tag, cls in registry.solver(name).records.items()
     }
 
 
 def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
-    """A tree of records and tuples as JSON, and its arrays by names that begin with the prefix."""
+    """Return a tree of records and tuples as JSON, and its arrays by names that begin with the prefix."""
     arrays: dict[str, Array] = {}
     tags = {cls: tag for tag, cls in records().items()}
 
@@ -79,7 +79,7 @@ def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
 
 
 def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
-    """The tree again; KeyError, TypeError or ValueError where it is none of ours."""
+    """Return the tree that was packed; raise KeyError, TypeError or ValueError if the spec is invalid."""
     if not isinstance(spec, dict):
         return spec
     if "array" in spec:
@@ -95,7 +95,7 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
 
 
 def record(tag: str, found: dict[str, Any]) -> Any:
-    """The record with this tag and these fields; ValueError where some are missing or unknown."""
+    """Return the record with this tag and these fields; ValueError if some are missing or unknown."""
     cls = records().get(tag)
     if cls is None:
         raise ValueError(f"there is no record {tag!r}: of another version?")
@@ -108,7 +108,7 @@ def record(tag: str, found: dict[str, Any]) -> Any:
 
 
 def _fields(cls: Any) -> dict[str, bool]:
-    """The fields of a record, and whether each must be given."""
+    """Return the fields of a record; True marks those that must be given."""
     if is_dataclass(cls):
         return {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
     return {name: name not in cls._field_defaults for name in cls._fields}
@@ -127,7 +127,7 @@ def same_parts(a: Any, b: Any) -> bool:
 
 
 def plain_generator(rng: np.random.Generator) -> Any:
-    """The state of a generator as JSON holds it."""
+    """Return the state of a generator in types that JSON can hold."""
 
     def plain(state: Any) -> Any:
         if isinstance(state, dict):
@@ -140,7 +140,7 @@ def plain_generator(rng: np.random.Generator) -> Any:
 
 
 def restored_generator(plain: dict[str, Any]) -> np.random.Generator:
-    """The generator with this state, one of numpy's."""
+    """Return numpy's generator with this state."""
 
     def parts(value: Any) -> Any:
         if isinstance(value, dict) and set(value) == {"array", "dtype"}:

@@ -1,4 +1,4 @@
-"""From a problem to the progress of a solver: step by step, or all at once where it is a direct one."""
+"""Run the solver of a problem: step by step, or in one step if it is a direct one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def solving(
     callback: Callback | None = None,
     saved: Saved | None = None,
 ) -> tuple[Iterator[Progress], Choice]:
-    """The progress of the solver asked for, or chosen, and why it was taken."""
+    """Return the progress of the solver asked for or chosen, and the choice with its reason."""
     start = time.perf_counter()
     choice = choice_of(views, problem, options)
     solver, chosen = registry.solver(choice.solver), options._replace(solver=choice.solver)
@@ -57,9 +57,9 @@ def run(
     callback: Callback | None = None,
     saved: Saved | None = None,
 ) -> Iterator[Progress]:
-    """Progress after each iteration of the solver asked for, until it ends."""
+    """Yield the progress after each iteration of the solver asked for, until it ends."""
     start = time.perf_counter() if start is None else start
-    # Time counts as if the run had never stopped.
+    # A resumed run counts time as if it had never stopped.
     began = start if saved is None else start - saved.seconds
     solver = cast(IterativeSolver, registry.solver(options.solver))
     ready = solver.prepare(views, problem, options, rng, began)
@@ -78,7 +78,7 @@ def run(
         limits=ready.limits,
         rows=lambda: counted.rows,
         n=counted.n_samples,
-        # Not the number of iterations that nobody asked for.
+        # Limits set by the user: the default number of iterations does not tell how long a run takes.
         expected=options.limits if ready.steps is None else options.limits._replace(iterations=ready.steps),
         tol=options.tol,
         start=start,

@@ -1,4 +1,4 @@
-"""What is said of a fit: warnings about its correlations and its convergence."""
+"""Remarks on a fit: warnings about its correlations and its convergence."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..solvers.problem import Limits, Progress, Solution
 from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS
 
-# Correlations of training rows that look like a finding.
+# Correlations of training rows above this look like a finding.
 MEMORISED = 0.9
-# Rows for each dimension of functions, below which correlations say little.
+# With fewer rows for each dimension of functions, correlations say little.
 FLEXIBLE = 2.5
 # A warning points at the first line outside of this package, and of scikit-learn, which wraps transform.
 INSIDE = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent))
@@ -32,14 +32,14 @@ class OverfitWarning(UserWarning):
 
 
 class Remark(NamedTuple):
-    """A sentence on what to beware of in a fit, and the kind of warning it is."""
+    """A sentence on a problem of a fit, and its category of warning."""
 
     text: str
     category: type[Warning] = UserWarning
 
     @property
     def overfit(self) -> bool:
-        """True if it is about correlations that say nothing."""
+        """True if the remark is about meaningless correlations."""
         return issubclass(self.category, OverfitWarning)
 
 
@@ -49,7 +49,7 @@ def said(text: str, category: type[Warning]) -> list[Remark]:
 
 
 def issue(remarks: Iterable[Remark]) -> None:
-    """Warn of each remark, pointing at the line of the user that led here."""
+    """Issue each remark as a warning that points at the user's line."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         level, frame = level + 1, frame.f_back
@@ -60,7 +60,7 @@ def issue(remarks: Iterable[Remark]) -> None:
 def shortfall_remarks(
     progress: Progress, options: Options, views: CountedViews, solution: Solution
 ) -> list[Remark]:
-    """Remarks on a run that has not converged, or whose residuals may not say so."""
+    """Return remarks on a run that has not converged, or whose residuals may understate its error."""
     if not registry.is_iterative(options.solver):
         return _unused_budget(options)
     outcome = Outcome(progress, options, views.passes, solution)
@@ -69,7 +69,7 @@ def shortfall_remarks(
 
 
 def _unused_budget(options: Options) -> list[Remark]:
-    """A remark on a budget that a direct solver does not know."""
+    """Return a remark if a budget was set, which a direct solver does not use."""
     given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
     if not given:
         return []
@@ -81,12 +81,12 @@ def _unused_budget(options: Options) -> list[Remark]:
 
 
 def overfit_remarks(texts: list[str]) -> list[Remark]:
-    """Remarks on correlations that say nothing."""
+    """Return remarks on meaningless correlations."""
     return [remark for text in texts for remark in said(text, OverfitWarning)]
 
 
 def chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> list[str]:
-    """A remark on correlations that the best columns of so many have in any data.
+    """Return a remark if the best of this many columns have such a correlation in any data.
 
     The best s of p columns explain about 2 s log(e p / s) / n of anything (Foster & George 1994).
     """
@@ -102,7 +102,7 @@ def chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: So
 
 
 def memorised(solution: Solution) -> list[str]:
-    """A remark on functions that fit the training rows far better than the ridge lets them count."""
+    """Return a remark if training rows are correlated far more than functions are with the ridge."""
     training, counted = solution.training_correlations[0], solution.correlations[0]
     if training <= MEMORISED or counted >= training / 3:
         return []
@@ -113,7 +113,7 @@ def memorised(solution: Solution) -> list[str]:
 
 
 def flexible(n: int, solution: Solution) -> list[str]:
-    """A remark on functions of so many dimensions that those of any rows are correlated.
+    """Return a remark if functions have so many dimensions that those of any rows are correlated.
 
     Random subspaces of a fifth of all dimensions each have correlations up to 0.8 (Wachter 1980).
     """
@@ -129,7 +129,7 @@ def flexible(n: int, solution: Solution) -> list[str]:
 def trivial(
     n: int, p1: int, p2: int, solution: Solution, because: str | None = None, advice: str = "Set a ridge"
 ) -> list[str]:
-    """A remark on correlations that any data of this shape would have."""
+    """Return a remark if any data of this shape would have such correlations."""
     p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
     if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:

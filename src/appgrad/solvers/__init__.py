@@ -1,1 +1,1 @@
-"""One algorithm, one file or folder."""
+"""Solvers: one file or folder for each algorithm."""

@@ -43,9 +43,9 @@ class ALS:
 
         phi <- Sx^-1 Sxy psi,  phi <- phi (phi'Sx phi)^-1/2     psi <- Sy^-1 Syx phi, likewise
 
-    Exact solves where factors W are given, W W' = S^-1; otherwise `inner` iterations of
-    preconditioned conjugate gradients at most, one pass each, started at the last solution: early on, solving
-    to more than a tenth (`inner_tol`) of what is missing would be wasted.
+    Solves are exact if factors W are given, W W' = S^-1. Otherwise there are at most `inner` iterations of
+    preconditioned conjugate gradients, one pass each, started at the last solution. They end at a tenth
+    (`inner_tol`) of the first residual: early on, more accuracy would be wasted.
     """
 
     n_components: int
@@ -61,8 +61,8 @@ class ALS:
         p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         start, _ = self._normalised(cov, phi, psi, 0.0)
-        # psi from phi: two independent draws would alternate for ever, each with the other's successor, and
-        # where correlations coincide they would end in different subspaces.
+        # psi comes from phi: two independent draws would alternate for ever, each with the other's successor,
+        # and would end in different subspaces where correlations coincide.
         _, psi, flops = self._regressed(start, cov)
         return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
 
@@ -72,14 +72,14 @@ class ALS:
         return self._normalised(cov, phi, psi, flops)
 
     def _regressed(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
-        """Sx^-1 Sxy psi and Sy^-1 Syx phi, and what they cost."""
+        """Return Sx^-1 Sxy psi, Sy^-1 Syx phi, and the operations they cost."""
         if self.factors is None:
             return self._conjugate_gradients(state, cov)
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
     def _normalised(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Diagnostics]:
-        """The state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and what it captures."""
+        """Return the state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and its diagnostics."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
             require_comparable(phi.T @ xx, psi.T @ yy)
@@ -97,7 +97,7 @@ class ALS:
     def _residuals(self, cov: Covariance, products: Products, P: Array, rho: Array, Q: Array) -> Array:
         """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
 
-        In the norm of S^-1 where its factors are given, of `norm` or the preconditioner otherwise.
+        The norm is that of S^-1 if its factors are given, else that of `norm` or the preconditioner.
         """
         xx, xy, yx, yy = products
         rx, ry = xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho
@@ -111,7 +111,7 @@ class ALS:
     def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
 
-        Started at phi and psi times what regression would make of them; each column has its own lengths.
+        The start is the regression within the spans of phi and psi; each column has its own step lengths.
         """
         xx, xy, yx, yy = state.products
         P, rho, Q = state.pairing
@@ -122,7 +122,7 @@ class ALS:
         Zx, Zy = self.preconditioner(Rx, Ry)
         Dx, Dy = Zx, Zy
         size_x, size_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
-        # D'MD, M being the preconditioner: where D'SD is lost in its rounding, nothing says how far to go.
+        # D'MD, M being the preconditioner: if D'SD is lost in its rounding, the step length is unknown.
         norm_x, norm_y = size_x, size_y
         goal, flops = self.inner_tol**2 * (size_x.sum() + size_y.sum()), 0.0
         for _ in range(self.inner):
@@ -149,7 +149,7 @@ def _ratios(a: Array, b: Array, least: Array | float = 0.0) -> Array:
 
 
 class ALSSolver(BatchSolver):
-    """Alternating least squares on all rows: by factors of p x p matrices where these are small."""
+    """Alternating least squares on all rows: by factors of p x p matrices if these are small."""
 
     name = "als"
     records: ClassVar[dict[str, Any]] = {"als-state/1": State}
@@ -157,16 +157,16 @@ class ALSSolver(BatchSolver):
     def uses_matrices(self, views: Views, options: Options) -> bool:
         """True if matrices are asked for, or small."""
         p = views.n_features_x + views.n_features_y
-        # The matrices, their factors and work space are some eight of them.
+        # Matrices, factors and work space take about eight p x p matrices.
         return options.dense or 8 * 8 * p**2 <= budget()
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """The diagonal where matrices are solved by their factors."""
+        """Return the kind of preconditioner: the diagonal if matrices are solved by their factors."""
         kind = super().kind(views, options, matrices)
         return "jacobi" if matrices and kind is not None else kind
 
     def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
-        """With exact solves on matrices, with conjugate gradients elsewhere."""
+        """Return ALS with exact solves on matrices, with conjugate gradients elsewhere."""
         cov, factors = ready.cov, None
         if cov.matrices is not None:
             (Sx, _, Sy), (ux, uy) = cov.matrices, cov.units.views
@@ -175,7 +175,7 @@ class ALSSolver(BatchSolver):
         return ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm), ready.limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Ten passes an iteration, or one pass in all where matrices are gathered."""
+        """Return the expected cost: ten passes an iteration, or one in all if matrices are gathered."""
         part, memory = thin(views, k, rates), thin_memory(views, thin(views, k, rates).width, DOUBLES)
         if self.uses_matrices(views, Options(self.name)):
             seconds = exact_cost(views, rates).seconds
@@ -184,7 +184,7 @@ class ALSSolver(BatchSolver):
         return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that ended on a budget."""
+        """Return warnings about a run that ended on a budget."""
         return out_of_budget(outcome, by_residual=True)
 
 

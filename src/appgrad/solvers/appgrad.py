@@ -1,4 +1,4 @@
-"""AppGrad, Algorithms 3 and 4 of the paper: gradient steps on what is not normalised."""
+"""AppGrad, Algorithms 3 and 4 of the paper: gradient steps on variables that are not normalised."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ WINDOW = 5
 # Momentum, and the step in units of the longest that never overshoots. Momentum tolerates longer steps than
 # plain descent, 2 (1 + MOMENTUM), and restarts without it: below 2 both are stable (docs/decisions/0004).
 MOMENTUM, STEP = 0.95, 1.5
-# Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): here, one stalls.
+# Runs within a thousandth of the solution have residuals below 0.04 (MNIST, Mediamill): above this, one
+# stalls.
 FAR = 0.1
-# Iterations to a thousandth of the captured correlation, for full rows (MNIST, Mediamill: 39) and for sparse
-# ones: with the default ridge it is not expected to end before its limit there.
+# Iterations to within a thousandth of the captured correlation, for full rows (MNIST, Mediamill: 39) and for
+# sparse ones, where it is not expected to end before its limit with the default ridge.
 EXPECTED = {True: 40, False: 1000}
 # Doubles for each feature and column carried, at the peak (benchmarks/peak_memory.py).
 DOUBLES = 24
@@ -42,9 +43,10 @@ DOUBLES = 24
 class State(NamedTuple):
     """The paper's variables with a tilde, their products and normalisers: phi = phi_t Nx, psi = psi_t Ny.
 
-    `size` is their mean square; `trail` are the correlations captured by the last few states, and `sizes`
-    theirs. For momentum: the variables `before` this state, and its `age` in iterations since the last start.
-    For recovery: the part of the step that `caution` leaves, and the last `good` state, None for the first.
+    `size` is their mean square; `trail` and `sizes` are the correlations captured by the last few states and
+    their mean squares. Momentum needs the variables `before` this state, and its `age` in iterations since
+    the last start. Recovery needs `caution`, the part of the step that is left, and the last `good` state,
+    None for the first.
     """
 
     phi_t: Array
@@ -67,17 +69,17 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class AppGrad:
-    """One product with the data an iteration; the normaliser is a k x k matrix.
+    """AppGrad with one product with the data an iteration; the normaliser is a k x k matrix.
 
         phi_t <- phi_t - eta1 M^-1 (Sx phi_t - Sxy psi),   phi = phi_t (phi_t'Sx phi_t)^-1/2
         psi_t <- psi_t - eta2 M^-1 (Sy psi_t - Syx phi),   psi = psi_t (psi_t'Sy psi_t)^-1/2
 
-    With M the identity and momentum 0 this is the paper to the letter; rank 1 is the same with k = 1. The
-    products of a state are carried in it: they measure it now and give the next gradient. `momentum` is
-    the largest multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when
-    an iteration captures less than each of the last few (as O'Donoghue & Candes 2015 do for Nesterov's).
-    `thresholds` set rows to zero between the gradient step and normalisation: sparse CCA, as the paper's
-    conclusion has it. `first` are variables to start from.
+    With M the identity and momentum 0 this is exactly the paper's algorithm; rank 1 is the same with k = 1. A
+    state carries its products: they measure it now and give the next gradient. `momentum` is the largest
+    multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when an iteration
+    captures less than each of the last few (as O'Donoghue & Candes 2015 do for Nesterov's). `thresholds` set
+    rows to zero between the gradient step and normalisation: sparse CCA, as in the paper's conclusion.
+    `first` are variables to start from.
     """
 
     n_components: int
@@ -89,7 +91,7 @@ class AppGrad:
     first: tuple[Array, Array] | None = None
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
-        """The first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
+        """Take the first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
         if self.first is not None:
             return self.start(cov, *self.first)
         p1, p2 = cov.units.widths
@@ -100,7 +102,7 @@ class AppGrad:
         require_comparable(Gx, Gy)
         Nx, Ny = inverse_root(Gx, cov.precision), inverse_root(Gy, cov.precision)
         Nx = Nx @ in_phase(Nx.T @ (phi.T @ xy) @ Ny)
-        # Of the first iterate only the directions mean anything: it is no longer than a fixed point.
+        # Only the directions of the first iterate matter: it is made no longer than a fixed point.
         (ux, length_x), (uy, length_y) = (unit(G) for G in self.preconditioner(xy @ Ny, yx @ Nx))
         products = cov.products(ux, uy)
         a = contained(self.step_size[0] * length_x, ux.T @ products[0])
@@ -110,11 +112,11 @@ class AppGrad:
         return state, diagnostics._replace(flops=diagnostics.flops + cov.flops(k))
 
     def start(self, cov: Covariance, phi_t: Array, psi_t: Array) -> tuple[State, Diagnostics]:
-        """A state at given variables, such as a fixed point."""
+        """Return the state at given variables, such as a fixed point."""
         return self._measured(cov, phi_t, psi_t, cov.products(phi_t, psi_t))
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
-        """One iteration; where it runs away, the last calm state and a shorter step."""
+        """Take one step; if it runs away, return to the last calm state with a shorter step."""
         gx, gy = self.preconditioner(*gradients(state.products, *state.normalisers))
         with np.errstate(over="ignore", invalid="ignore"):
             phi_t, psi_t = self._moved(state, gx, gy)
@@ -122,12 +124,12 @@ class AppGrad:
         if is_lost(new.size, diagnostics.tcc, state.calm.trail[-1]):
             return _recovered(state, new.size, diagnostics.flops)
         new = _followed(state, new)
-        # A step that is too short gains nothing either, but phi_t still grows.
+        # Too short a step gains nothing either, but then phi_t still grows.
         converged = _settled(new.trail, self.tol) and _settled(new.sizes, 10 * self.tol)
         return new, diagnostics._replace(converged=converged)
 
     def _moved(self, state: State, gx: Array, gy: Array) -> tuple[Array, Array]:
-        """phi_t and psi_t after a step against the gradients, with momentum and thresholds if asked for."""
+        """Return phi_t and psi_t after a gradient step, with momentum and thresholds if asked for."""
         eta1, eta2 = (eta * state.caution for eta in self.step_size)
         phi_t, psi_t = state.phi_t - eta1 * gx, state.psi_t - eta2 * gy
         if self.momentum:
@@ -139,7 +141,7 @@ class AppGrad:
     def _measured(
         self, cov: Covariance, phi_t: Array, psi_t: Array, products: Products
     ) -> tuple[State, Diagnostics]:
-        """The state at phi_t and psi_t: normalisers and the correlation they capture."""
+        """Return the state at phi_t and psi_t: normalisers and the correlation they capture."""
         xx, xy, _, yy = products
         Gx, Gxy, Gy = phi_t.T @ xx, phi_t.T @ xy, psi_t.T @ yy
         c = phi_t.shape[1]
@@ -149,13 +151,13 @@ class AppGrad:
         if size <= RUNAWAY:
             Nx, Ny, tcc = captured(Gx, Gxy, Gy, self.n_components, cov.precision)
         state = State(phi_t, psi_t, products, (Nx, Ny), size, (tcc,), (size,), (phi_t, psi_t))
-        # A sparse state captures less than one on its way to it.
+        # Sparse states capture less than those that led to them, so the newest one counts.
         sparse = self.thresholds is not None
         return state, Diagnostics(phi_t, psi_t, tcc, flops, False, products, estimate=sparse)
 
 
 def _recovered(state: State, size: float, flops: float) -> tuple[State, Diagnostics]:
-    """The last calm state and a shorter step, after one that led to mean squares of `size`."""
+    """Return the last calm state with a shorter step, after one that led to mean squares of `size`."""
     good = state.calm
     factor = cut(size, good.size)
     event = f"step cut to {1 / factor:.3g} of its size: the iterate ran away"
@@ -164,7 +166,7 @@ def _recovered(state: State, size: float, flops: float) -> tuple[State, Diagnost
 
 
 def _followed(state: State, new: State) -> State:
-    """A new state with what it takes over from the last; momentum starts anew where it captures less."""
+    """Return the new state with the history of the last; momentum starts anew if it captures less."""
     tcc = new.trail[-1]
     trail, sizes = (*state.trail, tcc)[-WINDOW - 1 :], (*state.sizes, new.size)[-WINDOW - 1 :]
     good = new._replace(trail=trail, sizes=sizes) if new.size <= CALM else state.calm
@@ -174,7 +176,7 @@ def _followed(state: State, new: State) -> State:
 
 
 def _settled(trail: tuple[float, ...], tol: float) -> bool:
-    """True if something changed by less than `tol` a pass over the last iterations."""
+    """True if the values of `trail` changed by less than `tol` a pass over the last iterations."""
     return tol > 0 and len(trail) > WINDOW and max(trail) - min(trail) < WINDOW * tol * max(trail)
 
 
@@ -185,13 +187,13 @@ class AppGradSolver(BatchSolver):
     records: ClassVar[dict[str, Any]] = {"appgrad-state/1": State}
 
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
-        """Those of any solver, and some for the length of the step."""
+        """Return the passes of any solver, and some for the length of the step."""
         least = super().least_passes(views, options, kind)
         measured = kind is not None or options.step_size is None
         return least + (spare_passes(options.limits) if measured else 0)
 
     def algorithm(self, ready: Ready) -> tuple[AppGrad, Limits]:
-        """With the step asked for, or the longest safe one and momentum."""
+        """Return AppGrad with the step asked for, or with the longest safe one and momentum."""
         auto, limits = ready.options.step_size is None, ready.limits
 
         def bounds() -> tuple[float, float]:
@@ -204,29 +206,29 @@ class AppGradSolver(BatchSolver):
         return AppGrad(k, eta, ready.preconditioner, MOMENTUM if auto else 0.0, tol), limits
 
     def refuses(self, options: Options) -> str | None:
-        """Sparse components of one column after the other, or with hard penalties."""
+        """Return why options are refused: sparse components one by one, or with hard penalties."""
         return refused_by_steps(options)
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """A run on all rows."""
+        """Set up a run on all rows."""
         if options.sparsity is None:
             return super().prepare(views, problem, options, rng, start)
         return sparse_run(views, problem, options, partial(_thresholded, options=options, rng=rng))
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """One pass an iteration, and some for moments, preconditioner and step."""
+        """Return the expected cost: one pass an iteration, and some for moments, preconditioner and step."""
         part = thin(views, k, rates)
         passes = 1.0 + 4 + EXPECTED[is_full(views)]
         memory = thin_memory(views, part.width, DOUBLES)
         return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that crawls, or ended on a budget."""
+        """Return warnings about a run that stalled, or ended on a budget."""
         options, worst = outcome.options, outcome.worst
         found = []
-        # Residuals of sparse weights are those of what they leave out.
+        # Residuals of sparse weights come from the columns they leave out.
         if outcome.progress.stopped == "converged" and worst > FAR and options.sparsity is None:
             found.append(
                 f"appgrad gains less than tol={options.tol:g} an iteration, but residuals of up to "
@@ -237,12 +239,12 @@ class AppGradSolver(BatchSolver):
 
 
 def spare_passes(limits: Limits) -> int:
-    """Passes for the length of the step: three, or fewer where passes are scarce."""
+    """Return the passes for the length of the step: three, or fewer if passes are scarce."""
     return 3 if limits.passes is None else max(1, min(3, int(limits.passes / 8)))
 
 
 def _thresholded(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> AppGrad:
-    """The paper's step and a threshold, on all columns in every iteration."""
+    """Return AppGrad with the paper's step and a threshold, on all columns in every iteration."""
     assert options.sparsity is not None
     M = jacobi(cov)
     eta = unit_steps(cov, rng) if options.step_size is None else (options.step_size, options.step_size)

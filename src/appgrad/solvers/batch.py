@@ -1,4 +1,4 @@
-"""What solvers on all rows share: covariances, preconditioner, budgets, and how a run ends."""
+"""Shared by solvers on all rows: covariances, preconditioner, budgets, and how a run ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ TINY = 1e-50
 
 
 class Ready(NamedTuple):
-    """What an algorithm on all rows is built from.
+    """The parts from which an algorithm on all rows is built.
 
-    `norm` is that of residuals: without a preconditioner of `kind`, they would have the units of the data.
+    `norm` is the norm of residuals. Without a preconditioner (`kind` is None) it is that of the diagonal:
+    residuals would otherwise have the units of the data.
     """
 
     views: CountedViews
@@ -45,19 +46,19 @@ class Ready(NamedTuple):
 
 
 class BatchSolver:
-    """A solver on all rows, or on p x p matrices gathered from them. Each has an algorithm of its own."""
+    """A solver on all rows, or on p x p matrices gathered from them. Each subclass has its own algorithm."""
 
     name: ClassVar[str]
     records: ClassVar[dict[str, Any]] = {}
     # Passes to the first result: moments, the start and its products.
     first_passes: ClassVar[int] = 3
-    # True if thin products end in double precision whatever the data are.
+    # True if thin products end in double precision, whatever the precision of the data.
     double: ClassVar[bool] = False
     # True if residuals of the result are measured in the norm of the run.
     own_norm: ClassVar[bool] = False
 
     def algorithm(self, ready: Ready) -> tuple[Algorithm, Limits]:
-        """The algorithm, and the budgets it is to be run with."""
+        """Return the algorithm, and the budgets to run it with."""
         raise NotImplementedError
 
     def uses_matrices(self, views: Views, options: Options) -> bool:
@@ -65,31 +66,31 @@ class BatchSolver:
         return options.dense
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """Which preconditioner is taken."""
+        """Return the kind of preconditioner, None for none."""
         return preconditioner_kind(options.preconditioner, views)
 
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
-        """Passes that moments, preconditioner, step and first iterate take where rows are not gathered."""
+        """Return the passes that moments, preconditioner, step and first iterate take without matrices."""
         return self.first_passes + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
 
     def refuses(self, options: Options) -> str | None:
-        """Nothing: any parameters will do."""
+        """Return None: all parameters are accepted."""
         return None
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Raise where p x p matrices are asked for and do not fit into this machine."""
+        """Raise if p x p matrices are asked for and do not fit into this machine."""
         if self.uses_matrices(views, options) and not problem.on_gram:
             need, advice = matrices_needed(views), "leave covariance at 'auto'"
             require_memory(views, need, "covariance='dense'", advice)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that ended on a budget."""
+        """Return warnings about a run that ended on a budget."""
         return out_of_budget(outcome)
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """A run on all rows."""
+        """Set up a run on all rows."""
         k, limits = problem.n_components, options.limits
         if limits.iterations is None:
             limits = limits._replace(iterations=ITERATIONS)
@@ -114,7 +115,7 @@ class BatchSolver:
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:
-        """Raise where the passes allowed do not suffice for a first result."""
+        """Raise if the passes allowed do not suffice for a first result."""
         allowed = options.limits.passes
         if allowed is not None and allowed < least:
             raise ValueError(
@@ -123,7 +124,7 @@ class BatchSolver:
             )
 
     def _require_correlations(self, cov: Covariance) -> None:
-        """Raise where the ridge leaves correlations whose squares vanish."""
+        """Raise if the ridge leaves correlations whose squares vanish."""
         if 0 < attainable(cov) < TINY:
             raise ValueError(
                 f"the ridge is so far above the variances that correlations are at most "
@@ -140,9 +141,9 @@ def finished(
     diagnostics: Diagnostics,
     stopped: str | None,
 ) -> Solution:
-    """The solution at the best state of a run."""
+    """Return the solution at the best state of a run."""
     A, B = diagnostics.A.astype(np.float64, copy=False), diagnostics.B.astype(np.float64, copy=False)
-    # Once: with Gram matrices, it is a pass.
+    # Computed once: with Gram matrices, it takes a pass.
     ridged = cov.ridged(A, B)
     if diagnostics.products is None or _hides_variances(cov):
         plain = cov.products(A, B, ridge=False)
@@ -150,12 +151,12 @@ def finished(
         xx, xy, yx, yy = diagnostics.products
         plain = xx - ridged[0], xy, yx, yy - ridged[1]
     if min(directions(cov, A, B, plain)) < k:
-        # Columns with no correlation vanish from phi_t; any others uncorrelated with the rest will do.
+        # Columns without correlation vanish from phi_t: any others uncorrelated with the rest replace them.
         extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
         A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
         A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
         plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
-        # The ridge hides what the data lack.
+        # Checked without the ridge, which hides missing directions.
         require_directions(k, *directions(cov, A, B, plain))
     elif diagnostics.correlations is not None:
         return solution(cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm)

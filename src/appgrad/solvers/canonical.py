@@ -22,8 +22,8 @@ def canonical(
 ) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
 
-    The best k pairs, by default as many as there are. `products` are those of A and B without the ridge, and
-    `ridged` those with the ridge alone; `norm` is that of residuals, by default that of the covariances'
+    Returns the best k pairs, by default all. `products` are those of A and B without the ridge, and `ridged`
+    those with the ridge alone; `norm` is the norm of residuals, by default that of the covariances'
     diagonals.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
@@ -52,7 +52,7 @@ def solution(
     condition: float = np.nan,
     ranks: tuple[int, int] = (0, 0),
 ) -> Solution:
-    """Canonical pairs A, B with A'SxA = B'SyB = I in working units, as a solution in the data's units.
+    """Convert canonical pairs A, B with A'SxA = B'SyB = I in working units to a solution in the data's units.
 
     `products` are those of A and B without the ridge: covariances of the columns with the scores; `ridged`
     those with the ridge alone.
@@ -103,9 +103,9 @@ def require_rank(k: int, rank_x: int, rank_y: int) -> None:
 
 
 def directions(cov: Covariance, A: Array, B: Array, plain: Products) -> tuple[int, int]:
-    """How many independent scores the columns of A and B have: variances above the rounding of their sums.
+    """Return how many independent scores A and B have: those of variances above the rounding of their sums.
 
-    `plain` are their products without the ridge, which would hide what the data lack.
+    `plain` are their products without the ridge, which would hide missing directions.
     """
     found = []
     sides = zip((A, B), (plain[0], plain[3]), cov.moments.views, cov.units.views, strict=True)
@@ -129,10 +129,10 @@ def require_directions(k: int, x: int, y: int) -> None:
 
 
 def relative(squares: Array, rho: Array, cov: Covariance) -> Array:
-    """Residuals of pairs over the largest correlation, from the squared norms of both sides together.
+    """Return residuals of pairs over the largest correlation, from the squared norms of both sides together.
 
-    Where there is hardly any, over a millionth of what the ridge would leave of a perfect one: rounding has
-    no correlation to be compared with.
+    If that is almost zero, they are divided by a millionth of what the ridge would leave of a perfect
+    correlation: rounding errors have no correlation to be compared with.
     """
     return np.asarray(
         np.sqrt(np.maximum(squares, 0) / 2) / max(float(rho[0]), 1e-6 * attainable(cov), 1e-300)
@@ -140,7 +140,7 @@ def relative(squares: Array, rho: Array, cov: Covariance) -> Array:
 
 
 def attainable(cov: Covariance) -> float:
-    """What the ridge leaves of a perfect correlation, about."""
+    """Return about what the ridge leaves of a perfect correlation."""
     most = 1.0
     for m, u in zip(cov.moments.views, cov.units.views, strict=True):
         var = m.var * u.scale * u.scale

@@ -1,4 +1,4 @@
-"""What a fit is expected to take: rates of a machine, passes, seconds and memory."""
+"""Expected cost of a fit: rates of a machine, passes, seconds and memory."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Rates(NamedTuple):
     thin: float
 
 
-# Read off fits on two cores of a server: MNIST, a million rows of path names, random data of 20,000 x 200 to
-# 5,000 x 4,000 (benchmarks/cost_growth.py). What "auto" takes depends on their ratios alone, and on no clock.
+# Measured in fits on two cores of a server: MNIST, a million rows of path names, random data of 20,000 x 200
+# to 5,000 x 4,000 (benchmarks/cost_growth.py). "auto" depends on their ratios alone, not on a clock.
 NOMINAL = Rates(square=1.6e-11, factor=5e-11, dense=2.6e-11, sparse=3.5e-10, thin=3e-11)
 
 
 class Cost(NamedTuple):
-    """What one solver is expected to take: `memory` in bytes beyond the data."""
+    """Expected cost of one solver; `memory` is in bytes beyond the data."""
 
     solver: str
     passes: float
@@ -53,7 +53,7 @@ class Thin(NamedTuple):
 
 
 def thin(views: Views, k: int, rates: Rates) -> Thin:
-    """What a pass with bases for k components is expected to take."""
+    """Return the expected cost of a pass with bases for k components."""
     n, p = views.n_samples, views.n_features_x + views.n_features_y
     w = min(k + OVERSAMPLING, views.n_features_x, views.n_features_y)
     full = is_full(views)
@@ -62,7 +62,7 @@ def thin(views: Views, k: int, rates: Rates) -> Thin:
 
 
 def thin_memory(views: Views, width: int, doubles: int) -> int:
-    """Bytes of so many doubles for each feature and column carried."""
+    """Return the bytes of `doubles` doubles for each feature and column carried."""
     return 8 * doubles * (views.n_features_x + views.n_features_y) * width
 
 
@@ -72,18 +72,18 @@ def is_full(views: Views) -> bool:
 
 
 def matrices_needed(views: Views) -> int:
-    """Bytes of gathering p x p covariances and solving with them."""
+    """Return the bytes needed to gather p x p covariances and solve with them."""
     # The sums, the scaled copy and its factors, and what a few blocks contribute.
     return 8 * MATRICES * (views.n_features_x + views.n_features_y) ** 2
 
 
 def gram_memory(views: Views) -> int:
-    """Bytes of both n x n Gram matrices, their eigenvectors and the work space of LAPACK."""
+    """Return the bytes of both n x n Gram matrices, their eigenvectors and the work space of LAPACK."""
     return 8 * MATRICES * views.n_samples**2
 
 
 def require_memory(views: Views, need: int, what: str, advice: str) -> None:
-    """Raise before the first pass where matrices cannot fit into this machine."""
+    """Raise before the first pass if matrices cannot fit into this machine."""
     have = physical_memory()
     if have is not None and need > have:
         p1, p2 = views.n_features_x, views.n_features_y

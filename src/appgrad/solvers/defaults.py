@@ -1,4 +1,4 @@
-"""What follows from the options of an iterative solver: preconditioner, columns carried, step sizes."""
+"""Settings of an iterative solver from its options: preconditioner, columns carried, step sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .protocol import Options
 
 
 def preconditioner_kind(asked: str | None, views: Views) -> str | None:
-    """Which preconditioner: "auto" is low-rank where rows are full, the diagonal where most entries are zero.
+    """Return the kind of preconditioner: "auto" is low-rank for full rows, the diagonal for sparse ones.
 
-    Sparse columns hardly share directions, and a product with eighty dense ones costs more than the data.
+    Sparse columns hardly share directions, and a product with eighty dense ones costs more than one with the
+    data.
     """
     if asked != "auto":
         return asked
@@ -22,9 +23,9 @@ def preconditioner_kind(asked: str | None, views: Views) -> str | None:
 
 
 def width_of(options: Options, k: int, views: Views, rows: int, sampled: bool = False) -> int:
-    """Columns of the bases: components and oversampling, no more than can be told apart by so many rows.
+    """Return the columns of the bases: components and oversampling, no more than `rows` can tell apart.
 
-    Normalisers of `sampled` rows should have ten times as many of them as columns.
+    If rows are `sampled` for a normaliser, there should be ten times as many of them as columns.
     """
     p1, p2 = views.n_features_x, views.n_features_y
     if options.oversampling is not None:
@@ -39,9 +40,10 @@ def step_sizes(
     preconditioned: bool,
     noise: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[float, float]:
-    """Step sizes of both views: one over the largest eigenvalue, or the number asked for.
+    """Return step sizes of both views: one over the largest eigenvalue, or the number asked for.
 
-    A preconditioned covariance is scaled so that its largest eigenvalue is 1: a number then counts in that.
+    A preconditioned covariance is scaled so that its largest eigenvalue is 1: a number given is then relative
+    to that.
     """
     if options.step_size is not None and not preconditioned:
         return options.step_size, options.step_size

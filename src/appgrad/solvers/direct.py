@@ -1,4 +1,4 @@
-"""What direct solvers share: they have no state, and need their matrices in memory."""
+"""Shared by direct solvers: they have no state, and need their matrices in memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class DirectBase:
     successor: ClassVar[str | None] = None
 
     def memory(self, views: Views, problem: Problem) -> int:
-        """Bytes of the dense matrices held at a time, beyond the data."""
+        """Return the bytes of the dense matrices held at a time, beyond the data."""
         raise NotImplementedError
 
     def refuses(self, options: Options) -> str | None:
-        """Nothing: the parameters of iterative solvers are not looked at."""
+        """Return None: parameters of iterative solvers are ignored."""
         return None
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Raise where its matrices cannot fit into this machine."""
+        """Raise if its matrices cannot fit into this machine."""
         other = "an approximation" if problem.on_gram else "'auto'"
         need, advice = self.memory(views, problem), f"use solver='lobpcg', or {other}"
         require_memory(views, need, f"solver={self.name!r}", advice)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Nothing: a direct solver arrives."""
+        """Return no warnings: a direct solver does not fall short."""
         return []

@@ -36,7 +36,7 @@ def exact(views: Views, problem: Problem) -> Solution:
 def by_covariances(
     second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
 ) -> Solution:
-    """The same from second moments, of data whose views have these widths and which had this precision."""
+    """Exact CCA from second moments of data with this precision, whose views have these widths."""
     k = problem.n_components
     u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
     cov = MatrixCovariance(second, u)
@@ -51,7 +51,7 @@ def by_covariances(
 
 
 def by_rows(views: Views, problem: Problem) -> Solution:
-    """The same through the n x n side: K = X X' = U diag(s^2) U', never a p x p matrix.
+    """Exact CCA from n x n matrices: K = X X' = U diag(s^2) U', never a p x p matrix.
 
     The canonical vectors are combinations of rows, phi = X'U diag(1 / s) a, with a from the CCA of U.
     """
@@ -74,7 +74,7 @@ def by_rows(views: Views, problem: Problem) -> Solution:
 
 
 def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor, float]:
-    """U and s of a view's centred rows from their Gram matrix, without what is at rounding level."""
+    """U and s of a view's centred rows from their Gram matrix, without directions at rounding level."""
     # Rounding errors of K before centring, if they all add up, and of the steps after it.
     rounding = 4 * len(K) * precision * np.diag(K).max()
     if center:
@@ -87,7 +87,7 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
 
 
 def exact_cost(views: Views, rates: Rates) -> Cost:
-    """What gathering covariances, or row Gram matrices, and solving with them is expected to take."""
+    """Return the expected cost of gathering covariances, or row Gram matrices, and solving with them."""
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     memory, entries, p = _memory(views), views.entries, p1 + p2
     if max(p1, p2) > n:
@@ -107,28 +107,28 @@ def _memory(views: Views) -> int:
 
 
 class ExactSolver(DirectBase):
-    """Covariances gathered in one pass, row Gram matrices where columns are more, or those of kernels."""
+    """Exact CCA from covariances, from row Gram matrices if columns are more, or from those of kernels."""
 
     name = "exact"
     successor = "qr"
 
     def solve(self, views: Views, problem: Problem) -> Solution:
-        """The solution from covariances or Gram matrices."""
+        """Return the solution from covariances or Gram matrices."""
         return by_grams(views, problem) if problem.on_gram else exact(views, problem)
 
     def memory(self, views: Views, problem: Problem) -> int:
-        """Bytes of the dense matrices held at a time, beyond the data."""
+        """Return the bytes of the dense matrices held at a time, beyond the data."""
         return gram_memory(views) if problem.on_gram else _memory(views)
 
     def matrices(self, views: Views, problem: Problem) -> str:
-        """What these matrices are, in words."""
+        """Describe these matrices in words."""
         n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
         if problem.on_gram:
             return f"the {n} x {n} Gram matrices"
         return f"the {n} x {n} side" if max(p1, p2) > n else f"the covariances of {p1} + {p2} columns"
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """One pass, or a few for row Gram matrices."""
+        """Return the expected cost: one pass, or a few for row Gram matrices."""
         return exact_cost(views, rates)
 
 

@@ -1,4 +1,4 @@
-"""What gradient steps share: the gradient, the first step, and when an iterate is lost."""
+"""Shared by gradient steps: the gradient, the first step, and when an iterate is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ..machine.arrays import Array
 from .problem import Products
 
 # Fixed points have phi_t'Sx phi_t = diag(rho)^2, mean squares of at most 1: within CALM a state is worth
-# returning to, beyond RUNAWAY it is lost, and in between if it captures too little of what a calm one did.
+# returning to, beyond RUNAWAY it is lost, and in between it is lost if it captures less than COLLAPSE of what
+# a calm one did.
 CALM, RUNAWAY, COLLAPSE = 2.0, 100.0, 0.5
 
 
@@ -21,7 +22,7 @@ def gradients(products: Products, Nx: Array, Ny: Array) -> tuple[Array, Array]:
 def in_phase(C: Array) -> Array:
     """The rotation Q of the first basis that makes Q'C symmetric and positive, for C = phi'Sxy psi.
 
-    Both sides step at a time, each towards the other's last value: a pair that starts with a negative
+    Both sides step at once, each towards the other's last value: a pair that starts with a negative
     correlation would change signs for ever. The paper's start is free up to such a rotation.
     """
     P, _, Qt = np.linalg.svd(C)
@@ -35,12 +36,12 @@ def mean_square(Gx: Array, Gy: Array) -> float:
 
 
 def is_lost(size: float, tcc: float, good: float) -> bool:
-    """Whether an iterate has run away, or is on its way and captures much less than a good one did."""
+    """True if an iterate has run away, or is about to and captures much less than a good one did."""
     return not size <= RUNAWAY or (size > CALM and tcc < COLLAPSE * good)
 
 
 def cut(size: float, good: float) -> float:
-    """What a step that made `good` into `size` is to be divided by: its overshoot, and 2 at least.
+    """Return the divisor of a step that made mean squares of `good` into `size`: its overshoot, at least 2.
 
     Too long a step multiplies mean squares by about (eta L)^2.
     """
@@ -48,7 +49,7 @@ def cut(size: float, good: float) -> float:
 
 
 def unit(G: Array) -> tuple[Array, float]:
-    """A gradient over its largest entry, and that entry."""
+    """Return a gradient over its largest entry, and that entry."""
     length = float(np.abs(G).max())
     return (G / length, length) if length > 0 else (G, 0.0)
 

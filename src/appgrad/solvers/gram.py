@@ -1,4 +1,4 @@
-"""Kernel CCA from the eigenvectors of Gram matrices, which are what its views are."""
+"""Kernel CCA from the eigenvectors of Gram matrices, which are its views."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Coordinates(NamedTuple):
     back: tuple[Array, Array]
 
     def returned(self, found: Solution) -> Solution:
-        """A solution in these coordinates as one of the Gram matrices, but for loadings."""
+        """Convert a solution in these coordinates to one of the Gram matrices, except for loadings."""
         back_x, back_y = self.back
         zero = np.zeros(len(back_x))
         return found._replace(
@@ -59,7 +59,7 @@ class Coordinates(NamedTuple):
 
 
 def coordinates(views: Views, problem: Problem) -> Coordinates:
-    """Gram matrices K = U diag(s^2) U' as data U diag(s): for solvers that work on some rows at a time."""
+    """Return Gram matrices K = U diag(s^2) U' as data U diag(s), for solvers that work on some rows."""
     (fx, _), (fy, _) = _factors(stored(views), problem)
     rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, view_names=views.view_names, threads=views.threads)
     back = fx.U / fx.s, fy.U / fy.s
@@ -73,7 +73,7 @@ def _factors(views: ArrayViews, problem: Problem) -> tuple[tuple[Factor, float],
 
 
 def _factor(K: Array, r: float) -> tuple[Factor, float]:
-    """U and s of the rows from their Gram matrix, without what is at rounding level."""
+    """U and s of the rows from their Gram matrix, without directions at rounding level."""
     E, U = np.linalg.eigh((K + K.T) / 2)
     # Entries of K are sums before they are centred: as large as the largest eigenvalue, at most.
     keep = len(K) * EPS * max(E[-1], 0.0) < E

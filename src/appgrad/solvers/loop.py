@@ -12,9 +12,9 @@ import numpy as np
 
 from .problem import Algorithm, Diagnostics, Limits, Progress, Saved, Solution
 
-# States whose captured correlations differ by less than this share capture the same.
+# Captured correlations that differ by less than this share count as equal.
 ROUNDING = 1e-10
-# Correlation with residuals so many times as large as another state's is feigned.
+# Correlation is feigned if its residuals are this many times as large as another state's.
 FEIGNED = 100
 
 
@@ -34,14 +34,14 @@ def iterate(
     callback: Callable[[Progress], Any] | None = None,
     saved: Saved | None = None,
 ) -> Iterator[Progress]:
-    """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback says True.
+    """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback stops it.
 
-    `covs` gives what each step works on: always the same covariance, or one minibatch after the other.
-    `finish` makes a solution of the best state. It is told why the run has ended: "converged", the budget's
-    name, "stalled", "data" or "callback"; None while it goes on. With `saved`, the run goes on there, and
-    `covs` begins with what the next step works on. `rows` says how many have been delivered so far, of n in a
-    pass. The seconds left follow from what the run is `expected` to use up, and from `tol`, which its
-    residuals are to reach.
+    `covs` yields what each step works on: always the same covariance, or one minibatch after the other.
+    `finish` makes a solution of the best state; its second argument is why the run has ended: "converged",
+    the budget's name, "stalled", "data" or "callback"; None while it goes on. With `saved`, the run resumes
+    there, and `covs` begins with what the next step works on. `rows` returns how many rows have been
+    delivered so far; a pass has n. The seconds left are estimated from the limits `expected` to be used up,
+    and from `tol`, the target of the residuals.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
@@ -82,14 +82,14 @@ def iterate(
 
 
 def says_stop(answer: Any) -> bool:
-    """Whether what a callback returned ends the run: True of Python or numpy, nothing else."""
+    """True if the answer of a callback ends the run: only True of Python or numpy does."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 def _progress(
     now: Saved, finish: Callable[[Diagnostics, str | None], Solution], rows: int, left: float | None
 ) -> Progress:
-    """Where a run stands that could be saved as `now`."""
+    """Return the progress of a run whose state is `now`."""
     return Progress(
         now.iteration,
         now.passes,
@@ -125,7 +125,7 @@ def _is_better(new: Diagnostics, best: Diagnostics) -> bool:
 
 
 def _exhausted(spent: Limits, limits: Limits) -> str | None:
-    """The name of the first budget that is used up."""
+    """Return the name of the first budget that is used up, None if there is none."""
     for name, used, limit in zip(Limits._fields, spent, limits, strict=True):
         if limit is not None and used is not None and used >= limit:
             return name
@@ -133,9 +133,9 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
 
 
 def _left(trail: Sequence[tuple[Limits, float]], limits: Limits, tol: float) -> float | None:
-    """Seconds to the end of the first budget, or of residuals that go on as they do; None if unknown.
+    """Estimate the seconds until a budget is used up or residuals reach `tol`; None if unknown.
 
-    `trail` is what the last iterations had spent, and their residuals.
+    `trail` holds what the last iterations had spent, and their residuals.
     """
     (first, before), (last, now) = trail[0], trail[-1]
     took = (last.seconds or 0.0) - (first.seconds or 0.0)

@@ -1,4 +1,4 @@
-"""What is asked of a solver, what it answers, and what a step reports on the way."""
+"""The problem, its solution, the diagnostics of a step, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Products = tuple[Array, Array, Array, Array]
 
 
 class Problem(NamedTuple):
-    """What is asked: the number of components, and the units and ridge it is asked in."""
+    """A CCA problem: the number of components, the units and the ridge."""
 
     n_components: int
     center: bool = True
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
     @property
     def on_gram(self) -> bool:
-        """True if the views are Gram matrices of kernels, whose ridge is made of them."""
+        """True if the views are Gram matrices K of kernels, with a ridge r K."""
         return kernel_ridges(self.ridge) is not None
 
 
@@ -56,14 +56,14 @@ class Solution(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """What one step found out on the way: diagnostics travel apart from the state.
+    """Diagnostics of one step, kept apart from the state.
 
-    A and B are the best bases the step knows of, `products` and `grams` theirs if they are at hand (from as
-    much as `rows` rows), `correlations` theirs if they are canonical pairs of their spans already, and
-    `residual` the largest of theirs where it is known. An `estimate` of the correlation captured, from some
-    of the rows or in low precision, does not compete with earlier ones: the newest counts. `event` says what
-    went wrong and was mended; `stalled` that going on is no use. `judged` are correlations on rows that no
-    step had used when they were looked at.
+    A and B are the best bases so far, `products` and `grams` theirs if known (from effectively `rows` rows),
+    `correlations` theirs if they are canonical pairs of their spans already, and `residual` their largest
+    residual if known. If the correlation captured is an `estimate`, from some of the rows or in low
+    precision, it is not compared with earlier ones: the newest counts. `event` says what went wrong and was
+    repaired; `stalled` is True if more steps would not help. `judged` are correlations on rows that no step
+    had used by then.
     """
 
     A: Array
@@ -86,10 +86,10 @@ class Algorithm(Protocol):
     """Hyper-parameters and one step; no loop, no printing."""
 
     def init(self, cov: Any, k: int, rng: np.random.Generator) -> tuple[Any, Diagnostics]:
-        """The first state, for bases of k columns."""
+        """Return the first state, for bases of k columns."""
 
     def step(self, state: Any, cov: Any) -> tuple[Any, Diagnostics]:
-        """The next state: a NamedTuple with only what the step after it needs."""
+        """Return the next state: a NamedTuple with only what the step after it needs."""
 
 
 class Limits(NamedTuple):
@@ -102,7 +102,7 @@ class Limits(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """All that a run needs to go on: what a checkpoint holds."""
+    """All that a run needs to resume; a checkpoint holds this."""
 
     state: Any
     best: Diagnostics
@@ -114,10 +114,10 @@ class Saved(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a run stands after an iteration; `solution()` makes a model of the best state so far.
+    """Where a run stands after an iteration; `solution()` returns the solution at the best state so far.
 
-    `residual` is the largest of all components', infinite where it is not known; `rows` are those delivered
-    so far, `left` the seconds to the end as things stand, None where there is nothing to tell from.
+    `residual` is the largest of all components', infinite if unknown; `rows` is the number delivered so far,
+    `left` the estimated seconds to the end, None if unknown.
     """
 
     iteration: int
@@ -134,7 +134,7 @@ class Progress(NamedTuple):
     left: float | None = None
 
     def record(self) -> dict[str, Any]:
-        """What `history_` keeps: the numbers, and the event if there was one."""
+        """Return the record for `history_`: the numbers, and the event if there was one."""
         event = {} if self.event is None else {"event": self.event}
         return event | {
             "iteration": self.iteration,

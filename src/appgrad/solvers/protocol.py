@@ -1,4 +1,4 @@
-"""What a solver is: the protocol behind which each of them stands, and what a run of one is made of."""
+"""The protocol of solvers, and the options, parts and outcome of a run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Options(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run that is set up: the algorithm, what its steps work on, the columns it carries, and how it ends.
+    """A run ready to start: the algorithm, what its steps work on, the columns it carries, and how it ends.
 
-    `views` are those whose rows count as delivered. There are so many `steps` where their number is known
-    beforehand. `replay` brings a new run to where a saved one stopped, as far as the state does not.
+    `views` count the rows delivered. `steps` is the number of steps if it is known beforehand. `replay`
+    restores what the state of a saved run does not hold.
     """
 
     algorithm: Algorithm
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run has ended: what a solver needs to say where it falls short."""
+    """How a run has ended: what a solver needs for its warnings."""
 
     progress: Progress
     options: Options
@@ -75,42 +75,42 @@ class Solver(Protocol):
     """One algorithm, ready to be chosen, checked, run and explained. It has no loop and prints nothing."""
 
     name: str
-    # Records that states of its runs are made of, by the tags they have in files.
+    # Records in the states of its runs, by the tags they have in files.
     records: dict[str, Any]
 
     def refuses(self, options: Options) -> str | None:
-        """Why these parameters cannot be had, None where they can; before any data are looked at."""
+        """Return why these parameters are refused, None if they are accepted; called before data are read."""
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Raise before the first pass where its matrices cannot fit into this machine."""
+        """Raise before the first pass if its matrices cannot fit into this machine."""
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Passes, seconds and memory that k components of a linear problem are expected to take."""
+        """Return the expected passes, seconds and memory of k components of a linear problem."""
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that has not converged, or whose residuals may not say so."""
+        """Return warnings about a run that has not converged, or whose residuals may understate its error."""
 
 
 class DirectSolver(Solver, Protocol):
     """A solver that needs one step."""
 
-    # Who takes over where squared quantities have lost too many digits, None where nobody need.
+    # The solver that takes over if squared quantities have lost too many digits, None if none is needed.
     successor: str | None
 
     def solve(self, views: Views, problem: Problem) -> Solution:
-        """The solution."""
+        """Return the solution."""
 
     def memory(self, views: Views, problem: Problem) -> int:
-        """Bytes of the dense matrices held at a time, beyond the data."""
+        """Return the bytes of the dense matrices held at a time, beyond the data."""
 
     def matrices(self, views: Views, problem: Problem) -> str:
-        """What these matrices are, in words."""
+        """Describe these matrices in words."""
 
 
 class IterativeSolver(Solver, Protocol):
-    """A solver that goes step by step."""
+    """A solver that works step by step."""
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """A run; `start` is when it began, by the clock of `time.perf_counter`."""
+        """Set up a run; `start` is when it began, by the clock of `time.perf_counter`."""

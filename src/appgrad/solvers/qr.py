@@ -42,10 +42,10 @@ def qr(views: Views, problem: Problem) -> Solution:
 def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:
     """U, s and V of one view's columns of R, in units in which the ridge is isotropic.
 
-    `noise` is the norm of the rounding errors of each column's values: a direction is real only if it
-    is longer than these make it, and those of the columns it is made of, whose values have a precision of
-    `eps`. Values far from zero, given in two units, agree no better. A column is not judged by the
-    length of others: with a ridge they may be in any units.
+    `noise` is the norm of the rounding errors of each column's values: a direction is kept only if it is
+    longer than these make it, and than those of the columns it combines, whose values have a precision of
+    `eps`. The same values in two units, far from zero, agree no better. A column is not judged by the length
+    of others: with a ridge they may be in any units.
     """
     scale = units.scale
     t, c = isotropic(var * scale * scale, units.ridge, floor=1e-20)
@@ -65,27 +65,27 @@ def _mean_squares(R: Array, n: int) -> Array:
 
 
 class QRSolver(DirectBase):
-    """The triangular factor of the data; for kernels, eigenvectors of Gram matrices, which square nothing."""
+    """CCA from the triangular factor of the data; for kernels, from Gram matrices, which are not squared."""
 
     name = "qr"
 
     def solve(self, views: Views, problem: Problem) -> Solution:
-        """The solution from the triangular factor."""
+        """Return the solution from the triangular factor."""
         return by_grams(views, problem) if problem.on_gram else qr(views, problem)
 
     def memory(self, views: Views, problem: Problem) -> int:
-        """Bytes of the factor, a merge of two, and the orthogonal factors of both sides."""
+        """Return the bytes of the factor, a merge of two, and the orthogonal factors of both sides."""
         if problem.on_gram:
             return gram_memory(views)
         p = views.n_features_x + views.n_features_y
         return 8 * MATRICES * min(views.n_samples, p) * p
 
     def matrices(self, views: Views, problem: Problem) -> str:
-        """What these matrices are, in words."""
+        """Describe these matrices in words."""
         return "the triangular factor"
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Rows are read once for the factor and once for residuals."""
+        """Return the expected cost: rows are read once for the factor and once for residuals."""
         n, p = views.n_samples, views.n_features_x + views.n_features_y
         least = min(n, p)
         seconds = 5 * n * p * least * rates.square + 20 * least**2 * p * rates.factor

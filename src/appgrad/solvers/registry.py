@@ -15,10 +15,10 @@ SUMS, STEPS = "sums", "steps"
 
 
 class Entry(NamedTuple):
-    """A solver: where it lives, what it does in one line, and what it can be asked for.
+    """A solver: its module, what it does in one line, and the problems it solves.
 
     `module` is below `appgrad.solvers` and holds the solver as SOLVER. `stream` says what is kept of rows
-    that come batch by batch, None where the solver needs all rows at a time.
+    that come batch by batch, None if the solver needs all rows at a time.
     """
 
     module: str
@@ -51,7 +51,7 @@ def solver(name: str) -> Solver:
 
 
 def names(problem: str) -> tuple[str, ...]:
-    """Names that may be asked for, "auto" first."""
+    """Names of the solvers of a kind of problem, "auto" first."""
     return AUTO, *(name for name, entry in SOLVERS.items() if problem in entry.problems)
 
 
@@ -61,5 +61,5 @@ def is_iterative(name: str) -> bool:
 
 
 def streaming() -> tuple[str, ...]:
-    """Names of solvers that do without all rows at a time, "auto" first."""
+    """Names of the solvers that work on streams, "auto" first."""
     return AUTO, *(name for name, entry in SOLVERS.items() if entry.stream is not None)

@@ -1,4 +1,4 @@
-"""What is said of a run that falls short: the sentences that solvers share."""
+"""Warnings about a run that falls short, shared by solvers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from .problem import Limits, Solution
 from .protocol import Outcome
 
-# Scores whose terms are a thousand times as large as they are: S is far from its diagonal there, and so is
-# the norm of residuals from the one that bounds errors.
+# Squared ratio of the terms of a score to the score itself: a thousand times as large. There S is far from
+# its diagonal, and the norm of residuals is far from the one that bounds errors.
 DEPENDENT = 1e6
-# Parameters of the budgets on which a run ends.
+# The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
     "passes": "max_passes",
@@ -21,10 +21,10 @@ BUDGETS = {
 
 
 def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool = False) -> list[str]:
-    """A remark on a run that ended on a budget somebody set.
+    """Return a remark if a run ended on a budget that the user set.
 
-    A solver has a tolerance to reach or not; where that is one of residuals, a run that reached it by
-    chance with its last step has not fallen short.
+    `has_tol` is True if the solver has a tolerance to reach. With `by_residual` that is one of residuals: a
+    run that reached it by chance with its last step has not fallen short.
     """
     progress, options = outcome.progress, outcome.options
     if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):

@@ -1,1 +1,1 @@
-"""Rows that keep coming: added up where sums fit into memory, taken as steps where they do not."""
+"""Streams of rows: second moments if these fit into memory, steps of stochastic AppGrad if they do not."""

@@ -1,4 +1,4 @@
-"""What is kept of rows that keep coming, and which of the two ways is taken."""
+"""The two kinds of streams, sums and steps, and the choice between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sums import Statistics, Sums
 
 
 class Stream(NamedTuple):
-    """What a file holds of a stream."""
+    """A stream as a file holds it."""
 
     problem: Problem
     options: Options
@@ -27,7 +27,7 @@ class Stream(NamedTuple):
 def stream_for(
     rows: Views, problem: Problem, options: Options, rng: np.random.Generator
 ) -> Statistics | Sketch:
-    """What keeps a stream whose first rows these are: second moments if they fit into the budget."""
+    """Return a stream that begins with these rows; "auto" keeps sums if they fit into the budget."""
     if options.solver == registry.AUTO:
         kind = registry.SUMS if matrices_needed(rows) <= budget() else registry.STEPS
     else:
@@ -36,7 +36,7 @@ def stream_for(
 
 
 def kept_by(solver: str) -> str:
-    """What a stream keeps for this solver; "auto" keeps sums where there are no rows to tell otherwise."""
+    """Return what a stream keeps for this solver; "auto" keeps sums as long as no rows are known."""
     if solver == registry.AUTO:
         return registry.SUMS
     kind = registry.SOLVERS[solver].stream
@@ -44,5 +44,5 @@ def kept_by(solver: str) -> str:
     return kind
 
 
-# What keeps a stream, by what it keeps.
+# Classes of streams, by what they keep.
 KINDS: dict[str, type[Statistics] | type[Sketch]] = {registry.SUMS: Statistics, registry.STEPS: Sketch}

@@ -1,4 +1,4 @@
-"""Rows of a stream that wait in memory, and what both kinds of streams say of them."""
+"""Waiting rows of a stream, and the error of streams that cannot be merged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ UNMERGEABLE = "only models that keep second moments can be merged: steps of stoc
 
 
 def matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:
-    """The matrices of rows that wait: what a file holds of them."""
+    """Return the matrices of waiting rows, as a file holds them."""
     return tuple((rows.x, rows.y) for rows in waiting)
 
 
 def views_of(matrices: Any, p1: int, p2: int) -> list[ArrayViews]:
-    """Rows again; ValueError where they have other columns."""
+    """Return waiting rows from their matrices; ValueError if they have other columns."""
     views = [ArrayViews(*pair) for pair in matrices]
     if any((rows.n_features_x, rows.n_features_y) != (p1, p2) for rows in views):
         raise ValueError("rows of other columns")

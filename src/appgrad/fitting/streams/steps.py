@@ -1,4 +1,4 @@
-"""Streams whose rows are steps: stochastic AppGrad on rows as they come."""
+"""Streams that take steps: stochastic AppGrad on rows as they come."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
-# first is so many portions of rows.
+# first horizon is this many portions of rows.
 FIRST = 8
 
 
-# Once a run has arrived, steps begin a horizon of twice the rows half as long: as 1/t, which lets all t rows
-# count (Robbins & Monro 1951).
+# Once a run has arrived, each horizon has twice the rows, and its first steps are half as long. They decay as
+# 1/t, which lets all t rows count (Robbins & Monro 1951).
 SHORTER = 0.5
 
 
 class Buffered(NamedTuple):
-    """Rows from which minibatches are cut, and what a buffer knows of all rows so far."""
+    """Rows from which minibatches are cut, and the buffer's statistics of all rows so far."""
 
     rows: tuple[Any, Any]
     size: int
@@ -52,7 +52,7 @@ class Buffered(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What is kept of a stream whose rows are steps: rows at hand, the solver, and where it stands."""
+    """The saved state of a stream that takes steps: rows in memory, the solver, and its state."""
 
     waiting: tuple[tuple[Any, Any], ...]
     buffer: Buffered | None
@@ -70,8 +70,8 @@ class Steps(NamedTuple):
 class Sketch:
     """Stochastic AppGrad on rows as they come, in O(k p) memory.
 
-    The first portion of rows gives preconditioner and step. Every portion is shuffled, so that an order
-    within it does not matter; one across the stream does.
+    The first portion of rows determines the preconditioner and the step. Every portion is shuffled, so that
+    the order of rows within it does not matter; the order across the stream does.
     """
 
     solver = "stochastic"
@@ -95,7 +95,7 @@ class Sketch:
         return np.dtype(np.float32 if self.single else np.float64)
 
     def snapshot(self) -> Steps:
-        """All that is needed to go on, but problem, options and generator."""
+        """Return all that is needed to resume, except problem, options and generator."""
         b = self.buffer
         return Steps(
             waiting=matrices(self.waiting),
@@ -112,7 +112,7 @@ class Sketch:
         )
 
     def restore(self, kept: Any, p1: int, p2: int) -> None:
-        """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
+        """Resume from a snapshot of rows with p1 + p2 columns; TypeError or ValueError if it is not one."""
         if not isinstance(kept, Steps):
             raise TypeError("the stream holds no steps")
         self.waiting = views_of(kept.waiting, p1, p2)
@@ -128,25 +128,25 @@ class Sketch:
             self.buffer.position, self.buffer.peaks = b.position, b.peaks
 
     def ridge(self, ridge: tuple[float, float]) -> None:
-        """Another ridge from now on."""
+        """Use another ridge from now on."""
         self.problem = self.problem._replace(ridge=ridge)
         if self.buffer is not None:
             self.buffer.ridge = ridge
 
     @property
     def tcc(self) -> float:
-        """Captured correlation, as the last rows suggest it."""
+        """Captured correlation, estimated from the last rows."""
         return np.nan if self.diagnostics is None else self.diagnostics.tcc
 
     def add(self, rows: ArrayViews) -> None:
-        """More rows, all finite, and as many steps as they allow."""
+        """Add rows, all finite, and take as many steps as they allow."""
         self.single &= rows.dtype == np.float32
         if self.state is not None:
-            # What is judged at the end of a stream is so no longer when it goes on.
+            # The stream goes on: correlations judged at its end are out of date.
             self.state = self.state._replace(judged=None)
             self.settled = None if self.settled is None else self.settled._replace(judged=None)
         portion = self._portion(rows)
-        # A portion at a time is shuffled, and forgotten.
+        # Rows are shuffled, and forgotten, one portion at a time.
         for start in range(0, rows.n_samples, portion):
             self.waiting.append(sliced(rows, start, start + portion))
             self.seen += self.waiting[-1].n_samples
@@ -156,11 +156,11 @@ class Sketch:
 
     @property
     def rows(self) -> float:
-        """How many rows count: not known of steps."""
+        """Number of rows that count: unknown for steps, so infinite."""
         return np.inf
 
     def finish(self) -> None:
-        """The steps that were kept back for rows to come; too few for a first step go on waiting."""
+        """Take the steps that were held back for rows to come; rows too few for a first step keep waiting."""
         if self.buffer is None:
             return
         if self.waiting:
@@ -168,13 +168,14 @@ class Sketch:
         if self.settled is not None:
             self._step(ahead=self.buffer.portion // 2)
             self._compare()
-        # Rows that steps have been taken on flatter them, the more so the wider the data are.
+        # Judge by unused rows: those that steps have used overstate correlations, more so the wider the data
+        # are.
         self._step(ahead=0, judging=True)
 
     def solution(self, p1: int) -> Solution:
-        """The solution as it stands, with correlations of rows no step has used.
+        """Return the current solution, with correlations of rows no step has used.
 
-        That of all rows, while all are in memory.
+        While all rows are in memory, it is the exact solution for all of them.
         """
         rows = [*([] if self.buffer is None else [self.buffer.rows]), *self.waiting]
         complete = self.forget is None and sum(part.n_samples for part in rows) == self.seen
@@ -184,7 +185,7 @@ class Sketch:
         return estimated(self.buffer, found, self.problem.n_components)
 
     def merge(self, other: Any) -> None:
-        """Iterates of two streams have no sum."""
+        """Raise: iterates of two streams have no sum."""
         raise ValueError(UNMERGEABLE)
 
     def _portion(self, rows: ArrayViews) -> int:
@@ -197,7 +198,7 @@ class Sketch:
         return self.used / self.horizon if self.horizon else 0.0
 
     def _draw(self, portion: int) -> None:
-        """The waiting rows into the buffer, in random order."""
+        """Move the waiting rows into the buffer, in random order."""
         rows = shuffled(gathered(*self.waiting), self.rng)
         self.waiting = []
         found = moments(rows, self.problem.center)
@@ -213,7 +214,7 @@ class Sketch:
             self.used, self.horizon = 0, self._reach(FIRST * portion)
 
     def _compare(self) -> None:
-        """Drop the result of the last horizon once there is one that captures more of rows to come."""
+        """Drop the result of the last horizon once the newest one captures more of rows to come."""
         if self.settled is None or self.diagnostics is None or self.buffer is None:
             return
         k, ahead = self.problem.n_components, self.buffer.to_come()
@@ -224,21 +225,21 @@ class Sketch:
             self.settled = None
 
     def _reach(self, rows: int) -> int:
-        """How many rows a horizon adds: so many, or two half-lives of rows that are forgotten."""
+        """Return how many rows a horizon adds: `rows`, or about two half-lives if rows are forgotten."""
         assert self.buffer is not None
         if self.forget is None:
             return rows
         return int(min(rows, max(2 * self.forget, FIRST // 2 * self.buffer.portion)))
 
     def _deficient(self) -> bool:
-        """Whether iterates have fewer directions than asked for: those of constant rows, and for ever."""
+        """True if iterates have too few directions, as after constant rows: they would never regain them."""
         if self.state is None:
             return False
         Gx, _, Gy = self.state.trials[0].grams
         return any(np.linalg.matrix_rank(G) < self.problem.n_components for G in (Gx, Gy))
 
     def _step(self, ahead: int, judging: bool = False) -> None:
-        """Steps as long as so many rows are left beyond them; with `judging`, judged by all that are left."""
+        """Take steps while `ahead` rows are left beyond them; with `judging`, first judge by all left."""
         buffer = self.buffer
         while buffer is not None and self.stochastic is not None and buffer.left >= buffer.size + ahead:
             if self.state is None:
@@ -254,27 +255,27 @@ class Sketch:
                 self._extend()
 
     def _extend(self) -> None:
-        """A horizon twice as far with the same averages, and shorter steps unless the run is on its way.
+        """Double the horizon and keep the averages; shorten the steps unless the run is still on its way.
 
-        Where rows are forgotten, one as far again with all begun anew; the last result stays until a new one
-        is better, or for a horizon.
+        If rows are forgotten, begin everything anew for another horizon of that length; the last result stays
+        until a new one is better, or for a horizon.
         """
         assert self.state is not None
         assert self.buffer is not None
         assert self.stochastic is not None
         (trial,), length, most = self.state.trials, self.used, self.state.most
         if self.forget is None:
-            # A step that was asked for is constant.
+            # A step size set by the user stays constant.
             if self.stochastic.adaptive and not self.state.on_its_way:
                 trial = trial._replace(multiple=SHORTER * trial.multiple)
         else:
             self.settled = self.diagnostics
             length = self._reach(length)
-            # What the first rows suggested may hold no longer.
+            # Preconditioner and step from the first rows may no longer fit.
             self.buffer.renew()
             self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
             trial, most = forgotten(trial), 0.0
-        # Half of the horizon counts as behind: steps do not wait to fall.
+        # Half of the horizon counts as done, so that steps begin to shrink at once.
         self.used, self.horizon = length, 2 * length
         self.state = State((trial,), AT_HALF, True, self.state.judged, most, before=most)
 

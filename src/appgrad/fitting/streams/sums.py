@@ -1,4 +1,4 @@
-"""Streams that are added up: second moments of all rows so far."""
+"""Streams that keep sums: second moments of all rows so far."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ...solvers.stochastic.minibatches import sliced
 from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of
 
-# Variances in units of the columns' own that are below zero by more than covariances in single precision are.
+# Variances in units of the columns' own that are further below zero are not rounding in single precision.
 NEGATIVE = 1e-5
 
 
 class Sums(NamedTuple):
-    """What is kept of a stream that is added up: its sums, rows not added yet, their precision."""
+    """The saved state of a stream that keeps sums: its sums, rows not added yet, and their precision."""
 
     second: SecondMoments | None
     waiting: tuple[tuple[Any, Any], ...]
@@ -32,8 +32,8 @@ class Sums(NamedTuple):
 class Statistics:
     """Second moments of all rows so far, and the last few rows, which are not added yet.
 
-    Adding rows costs (p1 + p2)^2 however few they are, so they wait until there are as many as columns.
-    With `forget`, rows count half after so many later ones.
+    Adding rows costs (p1 + p2)^2 however few they are, so they wait until there are as many as columns. With
+    `forget`, the weight of a row halves after that many later ones.
     """
 
     solver, steps = registry.DIRECT, 1
@@ -47,11 +47,11 @@ class Statistics:
         self.single = True
 
     def snapshot(self) -> Sums:
-        """All that is needed to go on, but problem, options and generator."""
+        """Return all that is needed to resume, except problem, options and generator."""
         return Sums(self.second, matrices(self.waiting), self.single)
 
     def restore(self, kept: Any, p1: int, p2: int) -> None:
-        """Go on from a snapshot of rows with p1 + p2 columns; TypeError or ValueError where it is not one."""
+        """Resume from a snapshot of rows with p1 + p2 columns; TypeError or ValueError if it is not one."""
         if not isinstance(kept, Sums):
             raise TypeError("the stream holds no sums")
         self.second, self.single = kept.second, kept.single
@@ -64,12 +64,12 @@ class Statistics:
                 raise ValueError("sums that are not finite")
 
     def ridge(self, ridge: tuple[float, float]) -> None:
-        """Another ridge from now on."""
+        """Use another ridge from now on."""
         self.problem = self.problem._replace(ridge=ridge)
 
     @property
     def tcc(self) -> float:
-        """Captured correlation, where it is known without solving."""
+        """Captured correlation: NaN, since it is unknown without solving."""
         return np.nan
 
     @property
@@ -78,7 +78,7 @@ class Statistics:
         return np.dtype(np.float32 if self.single else np.float64)
 
     def add(self, rows: ArrayViews) -> None:
-        """More rows, all finite; nothing is changed before all is computed."""
+        """Add rows, all finite; the state changes only after everything is computed."""
         second, waiting = self.second, self.waiting
         enough, size = rows.n_features_x + rows.n_features_y, rows.n_samples
         if self.forget is not None:
@@ -96,11 +96,11 @@ class Statistics:
 
     @property
     def rows(self) -> float:
-        """How many rows count, those forgotten less than others; infinite where none is forgotten."""
+        """Number of rows that count, with less weight for forgotten ones; infinite if none is forgotten."""
         return np.inf if self.forget is None else self.total().n
 
     def total(self) -> SecondMoments:
-        """The second moments of all rows."""
+        """Return the second moments of all rows."""
         return self._joined(self.second, self.waiting)
 
     def _joined(self, second: SecondMoments | None, waiting: list[ArrayViews]) -> SecondMoments:
@@ -117,7 +117,7 @@ class Statistics:
         return old.merge(new)
 
     def merge(self, other: Any) -> None:
-        """The rows of another as well."""
+        """Add the rows of another stream."""
         if not isinstance(other, Statistics):
             raise ValueError(UNMERGEABLE)
         if other.problem.center != self.problem.center:
@@ -132,20 +132,20 @@ class Statistics:
         self.waiting = []
 
     def solution(self, p1: int) -> Solution:
-        """The solution for all rows so far; `p1` are the columns of the first view."""
+        """Return the solution for all rows so far; `p1` is the number of columns of the first view."""
         if self.second is None:
             return exact(gathered(*self.waiting), self.problem)
         second = self.total()
         return by_covariances(second, (p1, len(second.mean) - p1), self.dtype, self.problem)
 
     def finish(self) -> None:
-        """Nothing is left to do at the end of a stream."""
+        """Do nothing: sums need no last step."""
 
 
 def from_covariances(
     center: bool, n: int, Sx: Any, Sy: Any, Sxy: Any, mean_x: Any = None, mean_y: Any = None
 ) -> SecondMoments:
-    """Second moments from covariances divided by n, checked to fit together; about zero without `center`."""
+    """Check covariances divided by n and return them as second moments, about zero without `center`."""
     if not (isinstance(n, Real) and 1 <= n < np.inf):
         raise ValueError(f"n must be a number of rows, at least 1, got {n!r}")
     parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}

@@ -15,12 +15,12 @@ from ...machine.arrays import Array
 from ...machine.threads import over_rows
 from ..problem import Products
 
-# Columns count as dependent where they differ by less than this power of the precision of their products: to
+# Columns count as dependent if they differ by less than this power of the precision of their products: to
 # tell more of them apart would amplify rounding errors that are carried on (docs/decisions/0005).
 DEPENDENT = 0.875
-# What cancellation may take of the precision of a Gram matrix.
+# The largest relative error of a Gram matrix that is put down to cancellation.
 LARGEST = 1e-4
-# Moves count as zero below so many units of the last place.
+# Moves count as zero below this many units in the last place.
 NOISE = 1000
 
 
@@ -32,7 +32,7 @@ class Vectors(NamedTuple):
     products: Products
 
     def sides(self) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
-        """What has the rows of each view: its columns, Sx A and Sxy B; B, Sy B and Syx A."""
+        """Return the matrices with the rows of each view: A, Sx A and Sxy B; B, Sy B and Syx A."""
         xx, xy, yx, yy = self.products
         return (self.A, xx, xy), (self.B, yy, yx)
 
@@ -51,21 +51,21 @@ class Grams(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """How columns are made of others: moves' = [moves new] O, pairs' = pairs C + moves' K."""
+    """Coefficients of new pairs and moves: moves' = [moves new] O, pairs' = pairs C + moves' K."""
 
     C: Array
     O: Array  # noqa: E741
     K: Array
 
     def coefficients(self) -> Array:
-        """Pairs and moves in terms of all columns they are made of."""
+        """Return the coefficients of pairs and moves in all columns they combine."""
         pairs = np.vstack([self.C, self.O @ self.K])
         moves = np.vstack([np.zeros((len(self.C), self.O.shape[1])), self.O])
         return np.hstack([pairs, moves])
 
 
 class Ritz(NamedTuple):
-    """The best pairs of a span: correlations, how they and their moves are made of it, and Gram matrices."""
+    """The best pairs of a span: correlations, mixtures that make pairs and moves, and Gram matrices."""
 
     rho: Array
     x: Mixture
@@ -83,20 +83,20 @@ class Mixed(NamedTuple):
 
 
 def measured(cov: Covariance, A: Array, B: Array) -> Vectors:
-    """Columns with their products, in their own precision if it is the lower one."""
+    """Return columns with their products, in the precision of the columns if it is the lower one."""
     if not A.shape[1]:
         return no_vectors(len(A), len(B), A.dtype)
     return Vectors(A, B, (cov.at(A.dtype) if A.dtype == np.float32 else cov).products(A, B))
 
 
 def no_vectors(p1: int, p2: int, dtype: Any) -> Vectors:
-    """No columns at all, of views with p1 and p2 features."""
+    """Return an empty set of columns, of views with p1 and p2 features."""
     x, y = np.zeros((p1, 0), dtype), np.zeros((p2, 0), dtype)
     return Vectors(x, y, (x, x, y, y))
 
 
 def grams_of(cov: Covariance, *vectors: Vectors) -> Grams:
-    """The Gram matrices of columns of which none are known."""
+    """Return the Gram matrices of columns, all computed from products."""
     dx, dy = cov.diagonal()
     columns = [v.A for v in vectors], [v.B for v in vectors]
     x = [_border(columns[0], *v.products[:2], dx) for v in vectors]
@@ -107,7 +107,7 @@ def grams_of(cov: Covariance, *vectors: Vectors) -> Grams:
 
 
 def bordered(cov: Covariance, known: tuple[Vectors, Vectors], grams: Grams, new: Vectors) -> Grams:
-    """The Gram matrices of known and new columns together: those known, and a border."""
+    """Return the Gram matrices of known and new columns together: only the border is computed."""
     x, y = zip(*(part.sides() for part in (*known, new)), strict=True)
     dx, dy = cov.diagonal()
     (_, xx, xy), (_, yy, yx) = new.sides()
@@ -150,7 +150,7 @@ def _cancelled(terms: Array, G: Array) -> float:
 def whitened(grams: Grams, eps: float) -> tuple[Array, Array]:
     """Coefficients Wx and Wy of columns that are uncorrelated and of variance one: Wx'Gx Wx = I.
 
-    As many columns as can be told apart.
+    There are as many columns as can be told apart.
     """
     precision = grams.precision(eps)
     Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (grams.x, grams.y))
@@ -158,15 +158,15 @@ def whitened(grams: Grams, eps: float) -> tuple[Array, Array]:
 
 
 def rayleigh_ritz(grams: Grams, W: tuple[Array, Array], columns: tuple[int, int], k: int, eps: float) -> Ritz:
-    """The k most correlated pairs of a span whitened by W, which begins with so many columns of old pairs."""
+    """Return the k most correlated pairs of a span whitened by W, whose first `columns` are old pairs."""
     (Wx, Wy), precision = W, grams.precision(eps)
     U, _, Vt = np.linalg.svd(Wx.T @ grams.xy @ Wy)
     by_x = mixture(Wx @ U[:, :k], grams.x, columns[0], precision, eps)
     by_y = mixture(Wy @ Vt[:k].T, grams.y, columns[1], precision, eps)
     C, D = by_x.coefficients(), by_y.coefficients()
     Gx, Gxy, Gy = C.T @ grams.x @ C, C.T @ grams.xy @ D, D.T @ grams.y @ D
-    # Correlations are the singular values, but for moves that were left out. Near rounding, a variance may
-    # come out as zero or less.
+    # Correlations are the singular values, except for moves that were left out. Near rounding, a computed
+    # variance may be zero or negative.
     variances = np.diag(Gx)[:k] * np.diag(Gy)[:k]
     sized = np.where(variances > 0, variances, np.inf)
     rho = np.clip(np.diag(Gxy)[:k] / np.sqrt(sized), 0.0, 1.0)
@@ -174,9 +174,10 @@ def rayleigh_ritz(grams: Grams, W: tuple[Array, Array], columns: tuple[int, int]
 
 
 def mixture(C: Array, G: Array, c: int, precision: float, eps: float) -> Mixture:
-    """The mixture with coefficients C, where G is the Gram matrix of all columns, and O'GO = I."""
+    """Return the mixture with coefficients C, where G is the Gram matrix of all columns, and O'GO = I."""
     C, rest, G = C[:c], C[c:], G[c:, c:]
-    # Columns that hardly move would count as noise beside those that do; moves by rounding are noise.
+    # Moves are scaled, or small ones would count as noise beside large ones. Moves at rounding level are
+    # noise.
     size = np.sqrt(np.maximum(np.einsum("ij,ij->j", rest, G @ rest), 0))
     moved = size > NOISE * eps
     N = rest[:, moved] / size[moved]
@@ -187,7 +188,7 @@ def mixture(C: Array, G: Array, c: int, precision: float, eps: float) -> Mixture
 def mixed(
     parts: tuple[Vectors, Vectors, Vectors], ritz: Ritz, inverses: tuple[Array, Array] | tuple[None, None]
 ) -> Mixed:
-    """New pairs and moves from pairs, moves and new columns, with residuals.
+    """Return new pairs and moves made from pairs, moves and new columns, with residuals.
 
         r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
 

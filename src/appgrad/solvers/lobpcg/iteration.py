@@ -27,15 +27,16 @@ from .algebra import (
     whitened,
 )
 
-# Single precision is left where residuals, or the share of the captured correlation gained by an iteration,
-# fall below these: rounding of the products is some 1e-6 of them. Or where cancellation takes more of it.
+# A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
+# fall below the first two: rounding of the products is some 1e-6 of them. Or if cancellation is above the
+# third.
 FINE, GAIN, MOST_CANCELLED = 1e-3, 2e-4, 1e3
-# Iterations after which products are computed anew: each one carried on adds its rounding errors.
+# Iterations after which products are computed anew: each iteration adds rounding errors.
 REFRESH = 30
-# Residuals count as zero below so many units of the last place.
+# Residuals count as zero below this many units in the last place.
 ZERO = 1000
 # A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
-# captured risen, by these shares; sooner where pairs are missing, which the data then do not seem to have.
+# captured risen, by these shares; sooner if pairs are missing, since the data then do not seem to have them.
 PATIENCE, SHORT_PATIENCE, FALL, RISE = 100, 5, 0.1, 1e-5
 
 
@@ -43,7 +44,7 @@ class State(NamedTuple):
     """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
 
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
-    sizes, and `tol` what they are to come to; `width` the columns there should be; `gain` the share of the
+    sizes, and `tol` their target; `width` the number of columns there should be; `gain` the share of the
     correlation that the last iteration added; `age` the iterations since products were computed anew; `mark`
     the largest residual and the correlation captured at the last notable progress, and the iterations since.
     """
@@ -68,7 +69,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class LOBPCG:
-    """The pairs of largest correlation in span [phi, M^-1 r, P] and span [psi, M^-1 s, Q], again and again.
+    """LOBPCG: iterations find the most correlated pairs in span [phi, M^-1 r, P] and span [psi, M^-1 s, Q].
 
         r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)      residuals
         zx = M^-1 r, zy = M^-1 s                                                directions
@@ -77,8 +78,8 @@ class LOBPCG:
         P, Q <- what was added to phi, psi                                      moves
 
     The method is Knyazev's (2001), here for both sides of a singular value problem at a time. A CCA of 3k
-    columns takes the place of a step size, and one pass over the data with k columns a view is all an
-    iteration asks for. Products of new columns come from those they are made of, through orthonormal
+    columns replaces a step size, and an iteration needs only one pass over the data with k columns a view.
+    Products of new columns are computed from those of the columns they combine, through orthonormal
     coefficients, so that rounding errors do not grow. Pairs that have converged stay in the small problem
     without their residuals (soft locking). With `single` the first iterations run in single precision.
     Residuals are measured in `norm`, by default that of the preconditioner.
@@ -104,7 +105,7 @@ class LOBPCG:
         return self._with_diagnostics(state, cov.flops(k))
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
-        """One pass over the data with the directions of the pairs not converged yet."""
+        """Take one pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
@@ -117,7 +118,7 @@ class LOBPCG:
         return self._with_diagnostics(self._compared(after, state), flops)
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
-        """The k best pairs in the span of pairs, moves and new columns, what moved, and their residuals."""
+        """Return the k best pairs in the span of pairs, moves and new columns, what moved, and residuals."""
         A, B = parts[0].A, parts[0].B
         eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
         # Matrices as small as these take several times as long on two threads as on one.
@@ -145,13 +146,13 @@ class LOBPCG:
         )
 
     def _preconditioned(self, rx: Array, ry: Array, M: Preconditioner) -> tuple[tuple[Array, Array], Array]:
-        """M^-1 r and M^-1 s, and the squares of the residuals in the norm they are measured in."""
+        """Return M^-1 r and M^-1 s, and the squares of the residuals in the norm they are measured in."""
         zx, zy = M(rx, ry)
         nx, ny = (zx, zy) if self.norm is None else self.norm.at(rx.dtype)(rx, ry)
         return (zx, zy), column_dots(rx, nx) + column_dots(ry, ny)
 
     def _compared(self, after: State, state: State) -> State:
-        """The state after an iteration, with what it has gained over the one before it."""
+        """Return the state after an iteration, with its gain over the one before it."""
         residual, captured, waited = state.mark
         worst, tcc = self._reached(after)
         progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
@@ -162,12 +163,12 @@ class LOBPCG:
         )
 
     def _needs_double(self, state: State) -> bool:
-        """True if more precision is needed to go on, or to be sure of having arrived."""
+        """True if more precision is needed to go on, or to confirm convergence."""
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
         return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
 
     def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> tuple[State, Diagnostics]:
-        """The same pairs and moves with products computed anew, one after the other: half the memory."""
+        """Recompute the products of pairs and moves, one after the other to halve the memory."""
         pairs, moves = (
             measured(cov, v.A.astype(dtype), v.B.astype(dtype)) for v in (state.pairs, state.moves)
         )
@@ -187,7 +188,7 @@ class LOBPCG:
         return worst, float(state.rho[:k].sum())
 
     def _with_diagnostics(self, state: State, flops: float) -> tuple[State, Diagnostics]:
-        """The state, and what is said of it: whether it has converged, or stalls."""
+        """Return the state and its diagnostics, such as whether it has converged or stalls."""
         k, coarse = self.n_components, state.is_coarse
         # Without the guard columns, which would mix with those of the same correlation and are less exact.
         A, B, *products = (C[:, :k] for C in (*state.pairs[:2], *state.pairs.products))
@@ -209,7 +210,7 @@ class LOBPCG:
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:
-    """The directions of pairs that have not converged; all of them if none is left."""
+    """Return the directions of pairs that have not converged; all of them if none is left."""
     zx, zy = state.directions
     active = np.flatnonzero(state.residuals >= state.tol)
     if 0 < len(active) < zx.shape[1]:

@@ -1,4 +1,4 @@
-"""How LOBPCG is set up: precision, preconditioner, cost, and what it says where it falls short."""
+"""LOBPCG as a solver: precision, preconditioner, cost, and its warnings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..shortfall import is_dependent, out_of_budget
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 
-# Below so many passes, the one that measures anew in double precision what was found in single would cost
-# more than single precision saves.
+# With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
+# precision.
 SHORT = 10
 # Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22; words 44,
 # URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (lobpcg_time.py, cost_growth.py), and
@@ -37,39 +37,39 @@ class LOBPCGSolver(BatchSolver):
         "lobpcg-state/1": State,
         "lobpcg-vectors/1": Vectors,
     }
-    # It measures what it starts from.
+    # Moments, and the products of the start.
     first_passes = 2
     double = True
     own_norm = True
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """The inverse itself where matrices are at hand."""
+        """Return the kind of preconditioner: by default the inverse itself if there are matrices."""
         if matrices and options.preconditioner == "auto":
             return "exact"
         return super().kind(views, options, matrices)
 
     def algorithm(self, ready: Ready) -> tuple[LOBPCG, Limits]:
-        """In single precision first, unless passes are too few for the last one to be worth it."""
+        """Return LOBPCG, first in single precision if that suffices and enough passes are allowed."""
         limits = ready.limits
-        # Without a preconditioner, numbers are as large as the data make them.
+        # Without a preconditioner, numbers are as large as the data are, which float32 may not hold.
         single = not ready.matrices and ready.kind is not None and suffices_single(ready.views, ready.cov)
         if limits.passes is not None and limits.passes < SHORT:
             single = False
         elif single and limits.passes is not None:
-            # What ends in single precision is measured in double precision.
+            # Keep a pass to measure in double precision what ends in single.
             limits = limits._replace(passes=limits.passes - 1)
         norm = ready.norm if ready.kind is None else None
         k, tol = ready.problem.n_components, ready.options.tol
         return LOBPCG(k, ready.preconditioner, tol, single, norm), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """One pass an iteration."""
+        """Return the expected cost: one pass an iteration."""
         part, passes = thin(views, k, rates), 1.0 + EXPECTED[is_full(views)]
         memory = thin_memory(views, part.width, DOUBLES)
         return Cost(self.name, passes, passes * (part.one + part.algebra), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of residuals that may not tell, of a run that stalls, or that ended on a budget."""
+        """Return warnings about misleading residuals, a run that stalls, or one that ended on a budget."""
         options, progress, worst = outcome.options, outcome.progress, outcome.worst
         dependent = is_dependent(outcome.solution)
         unsure = bool(np.any(np.isnan(outcome.solution.error_bounds)))
@@ -99,8 +99,8 @@ class LOBPCGSolver(BatchSolver):
 def suffices_single(views: Views, cov: Covariance) -> bool:
     """True if the first iterations may run in single precision: float32 halves the work on sparse rows.
 
-    Dense rows, unless they are stored so, would be converted in every pass, for nothing. Not where
-    rounding of the means would be seen.
+    Dense rows, unless stored as float32, would be converted in every pass without gain. False also if
+    rounding of the means would matter.
     """
     useful = not is_full(views) or views.dtype == np.float32
     if not useful or working_dtype(cov.moments, np.dtype(np.float32)) != np.float32:

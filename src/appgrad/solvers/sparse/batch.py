@@ -1,4 +1,4 @@
-"""What sparse CCA on all rows is set up from: covariances, start, and what is made of the result."""
+"""Set-up of sparse CCA on all rows: covariances, start, and the solution at the end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sparse_run(
     options: Options,
     build: Callable[[ColumnCovariance, int], Algorithm],
 ) -> Run:
-    """A run of an algorithm with thresholds on all rows; `build` makes it of covariances and components."""
+    """Set up a run on all rows; `build` makes the algorithm from covariances and number of components."""
     cov, k, sparsity = sparse_covariance(views, problem), problem.n_components, options.sparsity
     assert sparsity is not None
     _require_passes(cov, k, options)
@@ -48,7 +48,7 @@ def sparse_run(
 
 
 def refused_by_steps(options: Options) -> str | None:
-    """What steps on all columns cannot do; None where they can."""
+    """Return why steps on all columns cannot do what is asked, None if they can."""
     sparsity = options.sparsity
     if sparsity is None:
         return None
@@ -66,7 +66,7 @@ def refused_by_steps(options: Options) -> str | None:
 
 
 def sparse_covariance(views: Views, problem: Problem) -> ColumnCovariance:
-    """Covariances to work on: matrices where these are small and there are more rows than columns."""
+    """Return covariances to work on: matrices if these are small and there are more rows than columns."""
     center, scale, ridge = problem.center, problem.scale, problem.ridge
     p = sum(views.widths)
     if p < views.n_samples and 8 * 8 * p**2 <= budget():
@@ -75,7 +75,7 @@ def sparse_covariance(views: Views, problem: Problem) -> ColumnCovariance:
 
 
 def warm_start(cov: ColumnCovariance, options: Options) -> tuple[Array, Array] | None:
-    """Weights to start from in units of the columns."""
+    """Return the weights given to start from, in units of the columns; None without any."""
     if options.first is None:
         return None
     field = Columns(cov)
@@ -87,7 +87,7 @@ def warm_start(cov: ColumnCovariance, options: Options) -> tuple[Array, Array] |
 
 
 def sparse_start(cov: ColumnCovariance, k: int, options: Options) -> tuple[Array, Array]:
-    """Weights to start from in working units: those of another fit, or what stands out in the columns."""
+    """Return weights to start from, in working units: those of another fit, or sparse first pairs."""
     assert options.sparsity is not None
     field, first = Columns(cov), warm_start(cov, options)
     A, B = first_pairs(field, k, start_sizes(cov, options.sparsity)) if first is None else first
@@ -95,7 +95,7 @@ def sparse_start(cov: ColumnCovariance, k: int, options: Options) -> tuple[Array
 
 
 def largest_alpha(cov: ColumnCovariance, k: int) -> float:
-    """The penalty from which on nothing is left of one of the views, about: for one component, exactly."""
+    """Return the penalty from which nothing is left of one view: exact for one component, else rough."""
     field = Columns(cov)
     if k == 1:
         return float(np.abs(field.largest(1).values).max(initial=0.0))
@@ -107,10 +107,10 @@ def largest_alpha(cov: ColumnCovariance, k: int) -> float:
 
 
 def finished(cov: ColumnCovariance, diagnostics: Diagnostics, k: int, sparsity: Sparsity) -> Solution:
-    """Canonical pairs of the columns that are left; those found one by one are not mixed."""
+    """Return canonical pairs of the columns that are left; components found one by one are not mixed."""
     A, B = diagnostics.A, diagnostics.B
     if A.shape[1] < k:
-        # A run that ended before its last components: what they would have started from.
+        # The run ended before its last components: take what they would have started from.
         field = Columns(cov)
         A, B = (C / np.where(d > 0, d, 1.0) for C, d in ((A, field.dx), (B, field.dy)))
         rest = first_pairs(field.without(A, B), k - A.shape[1], start_sizes(cov, sparsity))
@@ -120,12 +120,12 @@ def finished(cov: ColumnCovariance, diagnostics: Diagnostics, k: int, sparsity: 
     plain = cov.products(A, B, ridge=False)
     _require_apart(k, directions(cov, A, B, plain), sparsity)
     found = _one_by_one(cov, A, B, plain) if sparsity.by_component else canonical(cov, A, B, k, plain)
-    # Bounds are of the distance to canonical correlations, which these are not.
+    # Bounds are distances to canonical correlations, and sparse correlations are not canonical.
     return found._replace(error_bounds=np.full(k, np.nan))
 
 
 def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:
-    """Raise where the scores of components depend on each other: several may have taken the same columns."""
+    """Raise if the scores of components depend on each other: several may have taken the same columns."""
     view, count = ("X", found[0]) if found[0] <= found[1] else ("y", found[1])
     if count < k:
         raise NothingLeftError(
@@ -135,7 +135,7 @@ def _require_apart(k: int, found: tuple[int, int], sparsity: Sparsity) -> None:
 
 
 def _one_by_one(cov: Covariance, A: Array, B: Array, plain: Products) -> Solution:
-    """Pairs as they are, most correlated first."""
+    """Return the pairs as they are, most correlated first."""
     xx, xy, yx, yy = plain
     ridge_x, ridge_y = cov.ridged(A, B)
     fx, fy = (1 / np.sqrt(column_dots(C, SC)) for C, SC in ((A, xx + ridge_x), (B, yy + ridge_y)))
@@ -149,9 +149,9 @@ def _one_by_one(cov: Covariance, A: Array, B: Array, plain: Products) -> Solutio
 
 
 def _require_passes(cov: ColumnCovariance, k: int, options: Options) -> None:
-    """Raise where the passes allowed do not suffice for moments, start, first iteration and its result."""
+    """Raise if the passes allowed do not suffice for moments, start, first iteration and its result."""
     allowed = options.limits.passes
-    # Moments, the length of a step, an iteration and what is made of it.
+    # Moments, the length of a step, an iteration and its result.
     least = 8 + (start_passes(Columns(cov), k) if options.first is None else 0)
     if allowed is not None and allowed < least and cov.matrices is None:
         raise ValueError(
@@ -161,6 +161,6 @@ def _require_passes(cov: ColumnCovariance, k: int, options: Options) -> None:
 
 
 def unit_steps(cov: ColumnCovariance, rng: np.random.Generator) -> tuple[float, float]:
-    """One over the largest eigenvalues in units of the columns."""
+    """Return step sizes: one over the largest eigenvalues in units of the columns."""
     x, y = largest(cov, jacobi(cov), rng)
     return 1 / x if x > 0 else 1.0, 1 / y if y > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Columns in play: covariances of some columns, in units of their own spread, and what stands out in them."""
+"""Covariances of the columns in play, in units of their own spread, and their largest entries."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...covariance.operators import ColumnCovariance, Cross, Matrices
 from ...covariance.preconditioners import jacobi
 from ...machine.arrays import Array
 
-# Pairs of columns of sparse rows that are never both present: looked at from this correlation on, or a larger
-# one where they would be more than so many.
+# Pairs of sparse columns that are never both present are considered above this correlation, or above a larger
+# one if there would be more than this many pairs.
 EXCLUSIVE, MOST_EXCLUSIVE = 0.01, 1_000_000
 
 
 class Taken(NamedTuple):
-    """Components that are taken out: Sxy less Sx phi diag(rho) (Sy psi)'; here Sx phi, Sy psi and rho."""
+    """Components removed from Sxy, Sxy - Sx phi diag(rho) (Sy psi)', as Sx phi, Sy psi and rho."""
 
     x: Array
     y: Array
@@ -37,7 +37,7 @@ class Entries(NamedTuple):
 class Columns:
     """Covariances in units in which every column has variance one, the ridge included: D S D.
 
-    Entries of Sxy are correlations there, up to the ridge. With `taken`, less the components found before.
+    Entries of Sxy are correlations there, up to the ridge. The components in `taken` are removed from it.
     """
 
     def __init__(self, cov: ColumnCovariance, taken: Taken | None = None) -> None:
@@ -49,7 +49,7 @@ class Columns:
         self.n = cov.moments.n
 
     def without(self, A: Array, B: Array) -> Columns:
-        """The same with the pairs A, B taken out as well."""
+        """Return these covariances with the pairs A, B removed as well."""
         xx, xy, _, yy = self.products(A, B)
         size_x, size_y = (np.sqrt(column_dots(C, SC)) for C, SC in ((A, xx), (B, yy)))
         new = Taken(xx / size_x, yy / size_y, column_dots(A, xy) / (size_x * size_y))
@@ -68,7 +68,7 @@ class Columns:
         return xx, xy, yx, yy
 
     def restricted(self, x: Array, y: Array) -> Matrices:
-        """The matrices of these columns, ridge included: one pass over the rows."""
+        """Return the matrices of these columns, ridge included: one pass over the rows."""
         S, (ux, uy), dx, dy = self.cov.restricted(x, y), self.cov.units.views, self.dx[x], self.dy[y]
         Sxy = dx * S.Sxy * dy.T
         if self.taken is not None:
@@ -77,14 +77,14 @@ class Columns:
 
     @property
     def passes_of_largest(self) -> int:
-        """Passes that the largest entries take."""
+        """Number of passes that finding the largest entries takes."""
         return self.cov.cross_passes
 
     def largest(self, count: int) -> Entries:
         """The largest entries of Sxy, gathered by blocks of columns as memory allows.
 
-        Of sparse rows, pairs of columns that are never both present are looked at where that makes them
-        correlated, and count as uncorrelated elsewhere.
+        Pairs of sparse columns that are never both present are considered if that makes them correlated, and
+        count as uncorrelated otherwise.
         """
         found: list[Entries] = []
         level = 0.0
@@ -113,7 +113,7 @@ class Columns:
         The latter have a covariance of minus the product of their means mx and my.
         """
         i, j = _largest_products(mx, my)
-        # By what is stored: two columns that are both present may be uncorrelated.
+        # Check what is stored, not the values: two columns that are both present may be uncorrelated.
         stored = sp.csr_array((np.ones(C.nnz), C.indices, C.indptr), shape=C.shape)[i, j]
         exclusive = np.ravel(stored.toarray() if sp.issparse(stored) else stored) == 0
         i, j = i[exclusive], j[exclusive]
@@ -130,7 +130,7 @@ class Columns:
         return block._replace(C=self._less(block.C, block.columns))
 
     def _less(self, C: Any, columns: slice) -> Any:
-        """Without the components that are taken out."""
+        """Return a block of Sxy without the removed components."""
         if self.taken is None:
             return C
         x, y = self.taken.x * self.taken.rho, self.taken.y[columns]
@@ -142,7 +142,7 @@ class Columns:
 
 
 def _largest_products(x: Array, y: Array) -> tuple[Array, Array]:
-    """Pairs i, j with a product x_i y_j above `EXCLUSIVE`, or about as many of the largest as may be."""
+    """Pairs i, j with a product x_i y_j above `EXCLUSIVE`, or the largest, at most `MOST_EXCLUSIVE`."""
     i, j = np.argsort(-np.abs(x), kind="stable"), np.argsort(-np.abs(y), kind="stable")
     sizes, level = -np.abs(y[j]), EXCLUSIVE
     while True:

@@ -19,21 +19,21 @@ from .regressions import NothingLeftError, VanishedError, alternated, change
 from .starts import WIDEST, counts_down, first_pairs, start_sizes
 from .thresholds import Sparsity, Threshold, row_sizes, threshold_of
 
-# Columns beyond those in use that are looked at, those with most of their correlation left.
+# Number of columns considered beyond those in use: those with most of their correlation left.
 SPARE = 50
-# Penalties that are tried, each this much smaller than the one before, to say which would do.
+# Number of penalties tried to find one that would work, each this multiple of the one before.
 TRIES, LESS = 24, 0.93
-# A change of the weights, or of the correlation captured, that is nothing but rounding.
+# Changes of the weights, and of the correlation captured, that are only rounding.
 EXHAUSTED, ROUNDING = 1e-8, 1e-9
-# Iterations that capture no more than the best before them, after which there will be none.
+# After this many iterations that capture no more than the best before them, none will.
 IDLE = 5
 
 
 class State(NamedTuple):
-    """Weights in units of the columns, their products, and what is taken out where components come in turn.
+    """Weights in units of the columns, their products, and what is removed if components come one by one.
 
-    `ahead` are the numbers of columns still to come, from many down to those asked for. `best` is what
-    captured most with those, `tcc` how much, and it has not been surpassed in so many iterations (`idle`).
+    `ahead` are the numbers of columns still to come, from many down to those asked for. `best` are the
+    weights that captured most with those, `tcc` is how much, and `idle` the number of iterations since.
     """
 
     A: Array
@@ -50,14 +50,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Pursuit:
-    """One pass for the gradients of all columns, one for the covariances of those in play, an iteration.
+    """An iteration takes one pass for the gradients of all columns, one for covariances of those in play.
 
         phi_t <- T(phi_t - eta (Sx phi_t - Sxy psi)),   phi = phi_t (phi_t'Sx phi_t)^-1/2,   likewise psi
 
     T sets rows to zero. Columns in play are those in use and those that T would let in; on their covariances
-    the step is repeated until it makes no difference: the fixed points are the same. Where they are more than
-    `most`, one step on all columns is taken instead ("l1"), or the first of them are ("l0"). `first` are
-    weights to start from, in units of the columns.
+    the step is repeated until it makes no difference: the fixed points are the same. If they are more than
+    `most`, "l1" takes one step on all columns instead, and "l0" takes the first of them. `first` are weights
+    to start from, in units of the columns.
     """
 
     n_components: int
@@ -68,7 +68,7 @@ class Pursuit:
     first: tuple[Array, Array] | None = None
 
     def init(self, cov: ColumnCovariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
-        """The start, and the first iteration."""
+        """Find the start, and take the first iteration."""
         field, sizes = Columns(cov), start_sizes(cov, self.sparsity)
         A, B = first_pairs(field, self._at_a_time, sizes) if self.first is None else self.first
         nothing = np.zeros((len(A), 0)), np.zeros((len(B), 0))
@@ -76,7 +76,7 @@ class Pursuit:
         return self.step(self._began(state, field), cov)
 
     def step(self, state: State, cov: ColumnCovariance) -> tuple[State, Diagnostics]:
-        """One iteration, or the first one of the next component."""
+        """Take one iteration, or the first one of the next component."""
         if state.settled and state.done[0].shape[1] + state.A.shape[1] < self.n_components:
             state = self._next_component(state, cov)
         field = Columns(cov, state.taken)
@@ -86,7 +86,7 @@ class Pursuit:
         products = field.products(A, B)
         # The next number of columns begins where this one ends.
         new = state._replace(A=A, B=B, products=products, ahead=ahead[1:])
-        # Without a tolerance, components that come in turn still have to end.
+        # Without a tolerance, components that come one by one still have to end.
         tol = self.tol if self.tol > 0 else EXHAUSTED
         settled = not ahead and max(change(A, state.A), change(B, state.B)) < tol
         new = new._replace(settled=settled)
@@ -95,9 +95,10 @@ class Pursuit:
         return self._with_diagnostics(new, field, flops)
 
     def _kept(self, state: State, field: Columns) -> State:
-        """The state and the best so far; that itself where hard thresholds go round in circles.
+        """Return the state with the best so far, or that best itself if hard thresholds go in circles.
 
-        Also where so many columns were asked for, and it captures more than where they settle.
+        The best is also returned if a number of columns was asked for and it captures more than the settled
+        state.
         """
         tcc, by_count = _captured(state, field), self.sparsity.n_nonzero is not None
         if state.best is None or tcc > state.tcc + ROUNDING:
@@ -110,7 +111,7 @@ class Pursuit:
         return state._replace(A=A, B=B, products=field.products(A, B), settled=True)
 
     def _began(self, state: State, field: Columns) -> State:
-        """A start with the columns asked for is the best so far."""
+        """Record the start as the best so far if it has no more columns than asked for."""
         count = self.sparsity.n_nonzero
         if count is None or self.sparsity.penalty != "l0" or self.first is not None:
             return state
@@ -123,7 +124,7 @@ class Pursuit:
         return 1 if self.sparsity.by_component else self.n_components
 
     def _ahead(self, cov: ColumnCovariance) -> tuple[tuple[int, int], ...]:
-        """Hard thresholds to pass through: a column is easier to leave out than to let in."""
+        """Return the numbers of columns to pass through: a column is easier to drop than to add."""
         count = self.sparsity.n_nonzero
         if count is None or self.sparsity.penalty == "l1" or self.first is not None:
             return ()
@@ -144,7 +145,7 @@ class Pursuit:
     def _moved(
         self, field: Columns, state: State, tx: Threshold, ty: Threshold
     ) -> tuple[Array, Array, float]:
-        """New weights, and what they cost."""
+        """Return new weights, and the operations they cost."""
         A, B = state.A, state.B
         xx, xy, yx, yy = state.products
         Nx, Ny, _ = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
@@ -177,7 +178,7 @@ class Pursuit:
     def _from_one_pair(
         self, field: Columns, tx: Threshold, ty: Threshold, error: VanishedError
     ) -> tuple[Array, Array, Array, Array]:
-        """The most correlated pair of columns alone, which outlasts all others as alpha grows."""
+        """Work out the most correlated pair of columns alone, the last to vanish as alpha grows."""
         top = field.largest(1)
         if not len(top.values):
             raise self._too_large(error, float(error.sizes.max())) from None
@@ -192,7 +193,7 @@ class Pursuit:
     def _useful(
         self, field: Columns, A: Array, B: Array, gx: Array, gy: Array, error: VanishedError
     ) -> float | None:
-        """A penalty of the view that vanished that leaves k directions, the other's in proportion."""
+        """Return a penalty that leaves k directions of the view that vanished, the other's in proportion."""
         alpha, k = self.sparsity.alpha, self.n_components
         if alpha is None or not alpha[error.view] > 0 or error.left >= k:
             return None
@@ -218,7 +219,7 @@ class Pursuit:
         return None
 
     def _too_large(self, error: VanishedError, useful: float | None) -> NothingLeftError:
-        """An error that says which penalty would leave something."""
+        """Return an error that says which penalty would leave something."""
         k = self._at_a_time
         view = ("X", "y")[error.view]
         if error.left >= k:
@@ -249,14 +250,14 @@ class Pursuit:
 
 
 def _captured(state: State, field: Columns) -> float:
-    """The correlation between the scores of both sides."""
+    """Return the correlation between the scores of both sides."""
     A, B, (xx, xy, _, yy) = state.A, state.B, state.products
     *_, tcc = captured(A.T @ xx, A.T @ xy, B.T @ yy, A.shape[1], field.cov.precision)
     return tcc
 
 
 def _in_play(A: Array, gradient: Array, threshold: Threshold) -> Array:
-    """Columns in use, those that the threshold would let in, and some more, in this order."""
+    """Return the columns in use, those that the threshold would let in, and some more, in this order."""
     left = row_sizes(gradient)
     used = row_sizes(A) > 0
     left[used] = np.inf

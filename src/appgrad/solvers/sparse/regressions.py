@@ -15,9 +15,9 @@ from .thresholds import Sparsity, Threshold, row_sizes
 HARD_STEPS, SOFT_STEPS = 3, 200
 # Rounds of one side after the other, each regression begun where the last one ended.
 ROUNDS = 50
-# A column of which less is left beyond those before it, in units of its own, depends on them.
+# A column depends on those before it if they leave less than this of it, in units of its own.
 DEPENDENT = 1e-4
-# Eigenvalues of larger matrices are those of a Krylov space, a little below.
+# Larger matrices take eigenvalues from a Krylov space, which are a little low: hence the margin.
 SMALL, MARGIN = 200, 1.05
 
 
@@ -28,7 +28,7 @@ class NothingLeftError(ValueError):
 class VanishedError(ValueError):
     """A threshold leaves fewer directions of a view than there are components, from this start.
 
-    `sizes` are those of what its columns are asked for, and so many columns are `left`.
+    `sizes` are the row norms of the regression target, and `left` is the number of columns left.
     """
 
     def __init__(self, view: int, sizes: Array, left: int) -> None:
@@ -37,7 +37,7 @@ class VanishedError(ValueError):
 
 
 def require_left(A: Array, B: Array, k: int, sparsity: Sparsity) -> None:
-    """Raise where a view has fewer columns with a weight than there are components."""
+    """Raise if a view has fewer columns with a weight than there are components."""
     for C, label in ((A, "X"), (B, "y")):
         if np.count_nonzero(row_sizes(C)) < (1 if sparsity.by_component else k):
             asked = (
@@ -52,7 +52,7 @@ def require_left(A: Array, B: Array, k: int, sparsity: Sparsity) -> None:
 def alternated(
     S: Matrices, A: Array, B: Array, x: Threshold, y: Threshold, tol: float
 ) -> tuple[Array, Array]:
-    """A and B where each is the regression of its side on the other's scores, both thresholded.
+    """Return A and B, each the regression of its side on the other's scores, both thresholded.
 
     A = argmin |U - V|^2 / 2 + penalty, over A, for V = Y B (B'Sy B)^-1/2; likewise B.
     """
@@ -69,7 +69,7 @@ def alternated(
 
 
 def change(A: Array, before: Array) -> float:
-    """How far A is from another basis, relative to itself, up to a rotation: sparse pairs turn together.
+    """Return how far A is from another basis, relative to A, up to a rotation: sparse pairs turn together.
 
     Rows, not columns, are penalised, so that a rotation of both sides makes no difference.
     """
@@ -101,7 +101,7 @@ def regressed(S: Array, target: Array, A: Array, threshold: Threshold, length: f
         new = threshold(Z + eta * (target - S @ Z), eta)
         moved = new - A
         if threshold.n_nonzero is not None or np.sum((Z - new) * moved) > 0:
-            # A level that changes from step to step has no momentum.
+            # No momentum if the level changes from step to step.
             age = 1.0
         older, age = age, (1 + np.sqrt(1 + 4 * age * age)) / 2
         A, Z = new, new + (older - 1) / age * moved
@@ -111,7 +111,7 @@ def regressed(S: Array, target: Array, A: Array, threshold: Threshold, length: f
 
 
 def _least_squares(S: Array, target: Array) -> Array:
-    """S^-1 target, on the range of S where columns depend on each other."""
+    """Return S^-1 target, on the range of S if columns depend on each other."""
     try:
         L = cholesky(S, lower=True, check_finite=False)
         if L.diagonal().min() > DEPENDENT:
@@ -129,7 +129,7 @@ def _whole(A: Array, S: Array, target: Array, view: int) -> Array:
 
 
 def _largest_eigenvalue(S: Array) -> float:
-    """The largest eigenvalue, or a little more."""
+    """Return the largest eigenvalue, or a little more."""
     if len(S) <= SMALL:
         return float(np.linalg.eigvalsh(S)[-1])
     v0 = np.random.default_rng(0).standard_normal(len(S))

@@ -1,4 +1,4 @@
-"""How sparse CCA on the columns in play is set up."""
+"""Sparse CCA on the columns in play, as a solver."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from .pursuit import Pursuit, State
 
 
 class PursuitSolver:
-    """Thresholds worked out on the covariances of the columns in play."""
+    """Sparse CCA with thresholds worked out on the covariances of the columns in play."""
 
     name = "pursuit"
     records: ClassVar[dict[str, Any]] = {"pursuit-state/1": State, "pursuit-taken/1": Taken}
     because = "components are sparse: thresholds are worked out on the columns in play"
 
     def refuses(self, options: Options) -> str | None:
-        """Nothing: it takes every kind of sparsity."""
+        """Return None: every kind of sparsity is accepted."""
         return None
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Nothing: it works on as many columns as the memory budget allows."""
+        """Require nothing: it works on as many columns as the memory budget allows."""
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """A run on all rows."""
+        """Set up a run on all rows."""
         return sparse_run(views, problem, options, partial(_pursuit, options=options, rng=rng))
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Not known: it depends on how many columns are in play."""
+        """Raise: the cost depends on how many columns are in play, which is not known."""
         raise NotImplementedError("the cost of sparse components is not known beforehand")
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that ended on a budget."""
+        """Return warnings about a run that ended on a budget."""
         return out_of_budget(outcome)
 
 
 def _pursuit(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> Pursuit:
-    """The algorithm on columns in play: as many as leave their matrices a part of the memory budget."""
+    """Return the algorithm; the matrices of its columns in play take a part of the memory budget at most."""
     assert options.sparsity is not None
     most, p = int(np.sqrt(budget() / 128)), max(cov.units.widths)
     step = unit_steps(cov, rng) if p > most else (1.0, 1.0)

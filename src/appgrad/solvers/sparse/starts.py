@@ -1,4 +1,4 @@
-"""Where sparse CCA starts: from the pairs of columns that stand out, and what they lead to."""
+"""Starts of sparse CCA: sparse pairs found by power steps from the most correlated columns."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from .columns_in_play import Columns
 from .regressions import NothingLeftError, VanishedError, alternated
 from .thresholds import Sparsity, Threshold, largest_rows
 
-# Columns tried one by one, those of the largest correlations; weights each of them is let have, and power
-# steps with these (docs/decisions/0008).
+# Columns tried one by one, those of the largest correlations; the weights allowed to each, and the power
+# steps taken with these (docs/decisions/0008).
 TRIED, WEIGHTS, POWER_STEPS = 500, 20, 5
-# Of what they lead to, so many that differ are worked out, from so many columns down to a few.
+# Number of distinct results that are worked out, and the correlation from which two are alike; the number of
+# columns they begin with, and the few they end with.
 DISTINCT, ALIKE, WIDEST, FEW = 12, 0.95, 40, 10
 # Correlations below this are rounding.
 ROUNDING = 1e-9
 
 
 def first_pairs(field: Columns, k: int, size: tuple[int, int]) -> tuple[Array, Array]:
-    """Sparse pairs to start from, of about `size` columns a side, each without those before it."""
+    """Sparse pairs to start from, of about `size` columns a side, each with those before it removed."""
     A, B = np.zeros((len(field.dx), 0)), np.zeros((len(field.dy), 0))
     for i in range(k):
         if i:
@@ -40,7 +41,7 @@ def start_passes(field: Columns, k: int) -> int:
 
 
 def start_sizes(cov: Covariance, sparsity: Sparsity) -> tuple[int, int]:
-    """Columns of a start: those asked for, or a few."""
+    """Return the number of columns of a start: the number asked for, or a few."""
     p1, p2 = cov.units.widths
     count = sparsity.n_nonzero or (FEW, FEW)
     return min(count[0], WIDEST, p1), min(count[1], WIDEST, p2)
@@ -62,7 +63,7 @@ def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
     (A, sx), (B, sy) = _unit(A, xx), _unit(B, yy)
     rho = np.einsum("ij,ij->j", A, xy) * sy
     chosen = _distinct(rho, A.T @ (xx * sx))
-    # The most correlated pair of columns alone is one more, and the last.
+    # The last candidate is the most correlated pair of columns alone.
     a = _unit_vectors(entries.rows[:1], p1, 1)
     b = _unit_vectors(entries.columns[:1], p2, 1) * np.sign(entries.values[0])
     A, B = np.hstack([A[:, chosen], a]), np.hstack([B[:, chosen] * np.sign(rho[chosen]), b])
@@ -70,7 +71,7 @@ def _first_pair(field: Columns, size: tuple[int, int]) -> tuple[Array, Array]:
 
 
 def _unit_vectors(columns: Array, p: int, most: int) -> Array:
-    """Unit vectors of these columns, each once, in the order in which they come first."""
+    """Return unit vectors of these columns, each once, in order of first occurrence."""
     first = np.sort(np.unique(columns, return_index=True)[1])[:most]
     found = np.zeros((p, len(first)))
     found[columns[first], np.arange(len(first))] = 1.0
@@ -78,9 +79,9 @@ def _unit_vectors(columns: Array, p: int, most: int) -> Array:
 
 
 def _climbed(field: Columns, A: Array, B: Array) -> tuple[Array, Array]:
-    """Pairs after a few power steps on Sxy with all but the largest weights set to zero.
+    """Return pairs after a few power steps on Sxy with all but the largest weights set to zero.
 
-    From A where it has columns, otherwise from B; a pass for each side of a step.
+    The start is A if it has columns, otherwise B. A step takes a pass for each side.
     """
     nothing_x, nothing_y = A[:, :0], B[:, :0]
     if not A.shape[1]:
@@ -95,7 +96,7 @@ def _climbed(field: Columns, A: Array, B: Array) -> tuple[Array, Array]:
 
 
 def _sparse_columns(A: Array) -> Array:
-    """The largest weights of every column."""
+    """Return A with only the largest weights of every column."""
     count = min(WEIGHTS, len(A))
     sizes = np.abs(A)
     level = -np.partition(-sizes, count - 1, axis=0)[count - 1]
@@ -103,14 +104,14 @@ def _sparse_columns(A: Array) -> Array:
 
 
 def _unit(A: Array, SA: Array) -> tuple[Array, Array]:
-    """Columns whose scores have unit variance, and what they were multiplied by."""
+    """Return columns whose scores have unit variance, and what they were multiplied by."""
     variances = np.einsum("ij,ij->j", A, SA)
     scale = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1.0)), 0.0)
     return A * scale, scale
 
 
 def _distinct(rho: Array, G: Array) -> list[int]:
-    """The most correlated pairs whose scores, with the correlations G, differ."""
+    """Return the most correlated pairs whose scores differ; G are the correlations of scores."""
     chosen: list[int] = []
     for i in np.argsort(-np.abs(rho), kind="stable"):
         if np.all(np.abs(G[i, chosen]) < ALIKE):
@@ -121,9 +122,9 @@ def _distinct(rho: Array, G: Array) -> list[int]:
 
 
 def _best(field: Columns, A: Array, B: Array, size: tuple[int, int]) -> tuple[Array, Array]:
-    """The pair that is most correlated once all are worked out with so many columns each.
+    """Return the pair that is most correlated once all are worked out with `size` columns each.
 
-    From many columns down, but for the last, which is one pair of columns.
+    Each goes from many columns down to these, except the last, which is one pair of columns.
     """
     xx, xy, yx, yy = field.products(A, B)
     x, y = (

@@ -1,4 +1,4 @@
-"""Rows of weights that are set to zero, between the gradient step and normalisation."""
+"""Thresholds: rows of weights are set to zero between the gradient step and normalisation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PENALTIES = ("l1", "l0")
 class Sparsity(NamedTuple):
     """How sparse components are to be: a penalty alpha, or a number of nonzero rows, for each view.
 
-    alpha counts in correlations: with "l1", a column comes in whose correlation with what is left of the
-    other side's scores is above it, and all weights shrink by it; with "l0" they do not shrink.
+    alpha is in units of correlations. With "l1", a column enters if its correlation with what is left of the
+    other side's scores is above alpha, and all weights shrink by alpha; with "l0" they do not shrink.
     """
 
     penalty: str
@@ -26,7 +26,7 @@ class Sparsity(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """What is left of the rows of a basis in units of their columns, for one view."""
+    """A threshold on the rows of a basis of one view, in units of their columns."""
 
     penalty: str
     alpha: float | None
@@ -35,7 +35,7 @@ class Threshold(NamedTuple):
     def __call__(self, A: Array, eta: float | Array) -> Array:
         """Rows of A after a step of length eta: shrunk (l1) or as they are (l0) above a level, else zero.
 
-        The level is eta alpha, or the size of the largest row that is one too many.
+        The level is eta alpha, or the size of the largest row beyond `n_nonzero`.
         """
         sizes = row_sizes(A)
         level: float | Array
@@ -53,10 +53,10 @@ class Threshold(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """One for each view, for weights in the units of the data.
+    """A threshold for each view, for weights in the units of the data.
 
-    `spread` are the standard deviations of the columns, the ridge included, and `length` what a step of
-    length one is in these units: that of the preconditioner over the variance.
+    `spread` are the standard deviations of the columns, the ridge included, and `length` is the size of a
+    step of length one in these units: that of the preconditioner over the variance.
     """
 
     x: Threshold
@@ -65,7 +65,7 @@ class Thresholds(NamedTuple):
     length: tuple[Array, Array]
 
     def __call__(self, phi_t: Array, psi_t: Array, eta1: float, eta2: float) -> tuple[Array, Array]:
-        """Both bases after a step."""
+        """Return both bases after a step."""
         found = []
         for view, (threshold, A, eta) in enumerate(((self.x, phi_t, eta1), (self.y, psi_t, eta2))):
             s = self.spread[view][:, None]
@@ -75,7 +75,7 @@ class Thresholds(NamedTuple):
 
 
 def thresholds_of(sparsity: Sparsity, diagonals: tuple[Array, Array], M: Preconditioner) -> Thresholds:
-    """Thresholds for steps in the coordinates of a diagonal preconditioner; diagonals are those of S."""
+    """Thresholds for steps in the coordinates of a diagonal preconditioner; `diagonals` are those of S."""
     assert M.x is not None
     assert M.y is not None
     return Thresholds(
@@ -87,7 +87,7 @@ def thresholds_of(sparsity: Sparsity, diagonals: tuple[Array, Array], M: Precond
 
 
 def limited(A: Array, B: Array, diagonals: tuple[Array, Array], sparsity: Sparsity) -> tuple[Array, Array]:
-    """No more rows, or entries where components have their own, than asked for: of runs that end early."""
+    """Drop rows (or entries, by component) beyond the number asked for: runs that end early may have more."""
     if sparsity.n_nonzero is None:
         return A, B
     found = []
@@ -102,7 +102,7 @@ def limited(A: Array, B: Array, diagonals: tuple[Array, Array], sparsity: Sparsi
 
 
 def threshold_of(sparsity: Sparsity, view: int) -> Threshold:
-    """The threshold of one view."""
+    """Return the threshold of one view."""
     alpha, count = sparsity.alpha, sparsity.n_nonzero
     return Threshold(
         sparsity.penalty, None if alpha is None else alpha[view], None if count is None else count[view]
@@ -110,12 +110,12 @@ def threshold_of(sparsity: Sparsity, view: int) -> Threshold:
 
 
 def row_sizes(A: Array) -> Array:
-    """The norms of rows: one for all components, so that they share their columns."""
+    """Return the norms of rows: one for all components, so that they share their columns."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", A, A)))
 
 
 def largest_rows(sizes: Array, count: int) -> Array:
-    """Which rows are the `count` largest; of equal ones the first, and none of size zero."""
+    """Return a mask of the `count` largest rows: the first of equal ones, and none of size zero."""
     kept = np.zeros(len(sizes), dtype=bool)
     kept[np.argsort(-sizes, kind="stable")[:count]] = True
     return np.asarray(kept & (sizes > 0))

@@ -8,9 +8,9 @@
     phi <- phi_t U'D^-1/2 U                                 `Move.normalised`
     the same for psi_t and psi                              both sides at a time
 
-It differs from the paper only where that is asked for: gradients are multiplied by the inverse of a
-preconditioner M, rows of the iterate are set to zero (sparse CCA, as the paper's conclusion has it), and the
-normaliser comes from more rows than those of the minibatch.
+It differs from the paper only on request: gradients are multiplied by the inverse of a preconditioner M, rows
+of the iterate are set to zero (sparse CCA, as in the paper's conclusion), and the normaliser comes from more
+rows than those of the minibatch.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def step(
     M: Preconditioner,
     sparsity: Sparsity | None = None,
 ) -> Move:
-    """One step on the rows of the minibatch, both sides from the other's last value.
+    """Take one step on the rows of the minibatch, each side from the other's last value.
 
     phi_t <- phi_t - eta1 M^-1 (Sx phi_t - Sxy psi)      psi_t <- psi_t - eta2 M^-1 (Sy psi_t - Syx phi)
     """

@@ -12,14 +12,15 @@ from .trial import Trial, towards
 
 
 def remembered(trial: Trial, sparse: bool, batch: Minibatch | None = None) -> Trial:
-    """The trial with its newest iterate in the averages.
+    """Return the trial with its newest iterate in the averages.
 
-    With a minibatch, the Gram matrices of the averages move as well. In the first pass they come from rows
-    that neither the average nor the iterate has seen. Later ones count more, for the average settles.
+    With a minibatch, the Gram matrices of the averages are updated as well. In the first pass they come from
+    rows that neither the average nor the iterate has seen. Later ones count more, because the average
+    settles.
     """
     weight, new = trial.weight + 1, (trial.phi_t, trial.psi_t)
     if sparse:
-        # And how many of the iterates have a row.
+        # Also the share of the iterates that have each row.
         new = (*new, *(1.0 * np.any(A != 0, axis=1) for A in new))
     means = new if weight == 1 else towards(trial.means, new, 1 / weight)
     trial = trial._replace(weight=weight, means=means)
@@ -27,25 +28,25 @@ def remembered(trial: Trial, sparse: bool, batch: Minibatch | None = None) -> Tr
 
 
 def _measured(trial: Trial, batch: Minibatch) -> Trial:
-    """The trial with Gram matrices of its averages on the rows of one more normaliser."""
-    # Normalisers that are longer than a step overlap.
+    """Return the trial with Gram matrices of its averages updated by the rows of one more normaliser."""
+    # Normalisers with more rows than a step overlap: only those of a step are new.
     found, rows = batch.normaliser.grams(*trial.means[:2]), float(min(batch.cov.n, batch.normaliser.n))
     if trial.mean_grams is None:
         return trial._replace(mean_grams=found, mean_rows=rows)
     share = 2 / (trial.weight + 1)
     grams = towards(trial.mean_grams, found, share)
-    # As the variance of such a mean has it; rows that are read again are not new ones.
+    # The effective number, from the variance of such a mean; rows that are read again are not new ones.
     rows = min(1 / ((1 - share) ** 2 / trial.mean_rows + share**2 / rows), float(batch.moments.n))
     return trial._replace(mean_grams=grams, mean_rows=rows)
 
 
 def forgotten(trial: Trial) -> Trial:
-    """A trial whose averages start anew."""
+    """Return the trial with averages that start anew."""
     return trial._replace(weight=0, means=(), mean_grams=None, mean_rows=0.0)
 
 
 def averaged(diagnostics: Diagnostics, trial: Trial, sparsity: Sparsity | None) -> Diagnostics:
-    """Diagnostics with the averages as bases; sparse ones have the rows that most iterates had."""
+    """Return diagnostics with the averages as bases; sparse ones have the rows that most iterates had."""
     A, B = trial.means[:2]
     if sparsity is None:
         return diagnostics._replace(A=A, B=B, grams=trial.mean_grams, rows=trial.mean_rows)
@@ -55,6 +56,6 @@ def averaged(diagnostics: Diagnostics, trial: Trial, sparsity: Sparsity | None) 
 
 
 def _of_most(A: Array, share: Array, count: int) -> Array:
-    """The rows that at least half of the iterates had, no more than so many; or those that most had."""
+    """Keep at most `count` rows that at least half of the iterates had, or else those that most had."""
     kept = largest_rows(share, count) & (share >= min(0.5, share.max()))
     return np.where(kept[:, None], A, 0.0)

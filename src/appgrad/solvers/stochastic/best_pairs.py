@@ -1,4 +1,4 @@
-"""Which pairs of all that a stochastic run carries are best, and how good they are on rows held out."""
+"""The best pairs of a stochastic run, and their correlations on rows held out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..problem import Diagnostics
 
 
 def leading(diagnostics: Diagnostics, k: int) -> tuple[Array, Array]:
-    """The k most correlated combinations of the columns of A and of B, as far as the step knows.
+    """Return the k most correlated combinations of the columns of A and of B, as far as the step knows.
 
     The correlation matrix T of all combinations is known from rows, with noise, and from the iterates
     themselves: at a fixed point phi_t = Sx^-1 Sxy psi and psi_t = Sy^-1 Syx phi, so T is both
@@ -23,7 +23,7 @@ def leading(diagnostics: Diagnostics, k: int) -> tuple[Array, Array]:
         return diagnostics.A, diagnostics.B
     Gx, Gxy, Gy = diagnostics.grams
     Nx, Ny = inverse_root(Gx), inverse_root(Gy)
-    # On the range of both.
+    # Both are restricted to the range of both Gram matrices.
     T, fixed = Nx @ Gxy @ Ny, Nx @ Gx @ Nx @ (Gx @ Nx + Gy @ Ny) @ Ny @ Gy @ Ny / 2
     share = noise_share(T, fixed, diagnostics.rows)
     P, _, Qt = np.linalg.svd((1 - share) * T + share * fixed)
@@ -50,7 +50,7 @@ def judged_correlations(
 ) -> Array | None:
     """Correlations of the best pairs, found on one half of rows held out and correlated on the other.
 
-    Both ways; None where there are too few rows.
+    The mean of both ways; None if there are too few rows.
     """
     A, B = leading(diagnostics, k)
     if halves[0].n <= 2 * A.shape[1]:

@@ -18,12 +18,12 @@ from ...machine.arrays import Array
 
 
 class Minibatch(NamedTuple):
-    """The rows of one step, and rows to come: those of its normaliser, and all that are at hand.
+    """The rows of one step, and rows to come: those of its normaliser, and all that are in memory.
 
-    Rows to come are held out: no step has used them yet, but near the very end, when only `left` of them are
-    new. `moments` are those of all rows read so far, `peaks` the largest mean squares of their columns over a
-    minibatch. `share` of the run lies behind it.
-    When it is time to judge the run by rows it has not used, `judges` are two halves of them.
+    Rows to come are held out: no step has used them yet, except near the very end, when only `left` of them
+    are new. `moments` are those of all rows read so far, `peaks` the largest mean squares of their columns
+    over a minibatch. `share` is the part of the run that is done. When it is time to judge the run by rows it
+    has not used, `judges` returns two halves of them.
     """
 
     cov: RowCovariance
@@ -39,8 +39,8 @@ class Minibatch(NamedTuple):
 class Buffer:
     """Rows in memory from which minibatches are cut, with means and variances of all rows seen so far.
 
-    Rows stay until they have served as a minibatch, and a portion of them a little longer: what is said of a
-    run that has not read all rows is said of these.
+    Rows stay until they have been used as a minibatch, and a portion of them a little longer: a run that has
+    not read all rows is measured on these.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Buffer:
         return self.rows.n_samples - self.position
 
     def add(self, new: ArrayViews, found: Moments | None, keep: float = 1.0) -> None:
-        """More rows, already in random order, and their moments unless they have been seen before.
+        """Add rows, already in random order, and their moments, None if they have been seen before.
 
-        Rows seen before count for a share of what they did if `keep` is below one.
+        Rows seen before keep only this share of their weight if `keep` is below one.
         """
         if not hasattr(self, "rows"):
             assert found is not None
@@ -86,11 +86,11 @@ class Buffer:
             self.peaks = np.maximum(self.peaks[0], peaks[0]), np.maximum(self.peaks[1], peaks[1])
 
     def renew(self) -> None:
-        """Peaks of the rows at hand alone."""
+        """Recompute peaks from the rows in memory alone."""
         self.peaks = self._peaks(self.rows)
 
     def next(self, share: float, judging: int = 0) -> Minibatch:
-        """The next minibatch; so many rows from its first on are for judging."""
+        """Return the next minibatch; `judging` rows from its first on are for judging."""
         judges = partial(self._halves, self.position, self.position + judging) if judging else None
         rows = self._slice(self.position, self.position + self.size)
         self.position += self.size
@@ -99,20 +99,20 @@ class Buffer:
         return Minibatch(batch, normaliser, self._ahead, self.left, self.moments, self.peaks, share, judges)
 
     def warm_up(self) -> RowCovariance:
-        """All rows at hand: before the first step, those the preconditioner and the step come from."""
+        """Return all rows in memory: before the first step, they determine preconditioner and step."""
         return self._covariance(self.rows)
 
     def at_hand(self) -> RowCovariance:
-        """The last rows read, in memory."""
+        """Return the last rows read, in memory."""
         end = self.rows.n_samples
         return self._covariance(self._slice(max(0, end - self.portion), end))
 
     def to_come(self) -> RowCovariance:
-        """The rows that no step has used."""
+        """Return the rows that no step has used."""
         return self._covariance(self._slice(self.position, self.rows.n_samples))
 
     def halves(self) -> tuple[RowCovariance, RowCovariance]:
-        """The rows of `at_hand` in two parts."""
+        """Return the rows of `at_hand` in two parts."""
         end = self.rows.n_samples
         return self._halves(max(0, end - self.portion), end)
 
@@ -125,19 +125,19 @@ class Buffer:
         peaks = np.zeros(drawn.n_features_x), np.zeros(drawn.n_features_y)
         for start in range(0, drawn.n_samples, self.size):
             found = moments(_rows(drawn, slice(start, start + self.size)))
-            # A shorter rest counts as if it were filled up with means.
+            # A shorter last minibatch counts as if it were filled up with means.
             part = found.n / self.size
             for peak, new, known in zip(peaks, found.views, self.moments.views, strict=True):
                 np.maximum(peak, part * (new.var + (new.mean - known.mean) ** 2), out=peak)
         return peaks
 
     def _ahead(self) -> RowCovariance:
-        """All rows at hand that no step has used; near the very end, with the last ones used."""
+        """Return all rows in memory that no step has used; near the very end, also the last ones used."""
         end = self.rows.n_samples
         return self._covariance(self._slice(max(0, min(self.position, end - self.portion)), end))
 
     def _next(self, count: int) -> ArrayViews:
-        """The next rows to come; where fewer are left, the last ones there are."""
+        """Return the next rows to come; if fewer are left, the last ones in memory."""
         end = min(self.position + count, self.rows.n_samples)
         return self._slice(max(0, end - count), end)
 
@@ -148,7 +148,7 @@ class Buffer:
         return RowCovariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
 
     def units(self, m: Moments | None = None) -> Units:
-        """Units of the data themselves, so that running statistics change no coordinates.
+        """Return units of the data themselves, so that running statistics change no coordinates.
 
         With scale=True the problem is the same one with its ridge multiplied by the variances.
         """
@@ -166,8 +166,8 @@ class Buffer:
 class Minibatches:
     """A number of minibatches of two views in random order.
 
-    Rows are read in portions, in ascending order for the sake of disks, and shuffled in memory: each is
-    delivered once a pass, whatever it serves for.
+    Rows are read in portions, in ascending order because disks are faster then, and shuffled in memory: each
+    is delivered once a pass, whatever it is used for.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Minibatches:
     ) -> None:
         self.views, self.buffer, self.rng = views, buffer, rng
         self.rows = steps * buffer.size
-        # What is left over when passes are cut into minibatches is read all the same, for its moments.
+        # Rows left over when passes are cut into minibatches are still read, for their moments.
         self.reach = max(self.rows, int(passes * views.n_samples))
         self._order = views.order(rng)
         self._drawn, self._used = 0, 0
@@ -188,14 +188,14 @@ class Minibatches:
 
     @property
     def complete(self) -> bool:
-        """Whether the moments are those of all rows."""
+        """True if the moments are those of all rows."""
         return self._drawn >= self.views.n_samples
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """Minibatches, as many as asked for."""
+        """Yield as many minibatches as asked for."""
         buffer = self.buffer
         while self._used < self.rows:
-            # A portion of rows beyond the next minibatch, as long as there are any left to draw.
+            # Keep a portion of rows beyond the next minibatch, as long as there are any left to draw.
             while buffer.left < buffer.size + buffer.portion and self._drawn < self.reach:
                 self._draw()
             share, judging = self._used / self.rows, self._judging()
@@ -203,13 +203,13 @@ class Minibatches:
             yield buffer.next(share, judging)
 
     def _judging(self) -> int:
-        """How many rows judge the run before they are used: the last of the first pass, a quarter at most."""
+        """Return how many rows judge the run before use: the last of the first pass, a quarter at most."""
         total, buffer = min(self.rows, self.views.n_samples), self.buffer
         unused, due = total - self._used, max(buffer.size, min(total // 4, buffer.portion))
         return unused if unused <= due < unused + buffer.size else 0
 
     def _draw(self) -> None:
-        """The next portion in random order."""
+        """Read the next portion into the buffer, in random order."""
         n = self.views.n_samples
         start, again = self._drawn % n, self._drawn >= n
         count = min(self.buffer.portion, n - start, self.reach - self._drawn)

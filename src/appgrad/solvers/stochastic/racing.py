@@ -23,21 +23,22 @@ from .trial import Trial, begun, stepped
 
 # Steps tried side by side, as multiples of the current one (docs/decisions/0004).
 TRIALS = (0.5, 1.0, 2.0)
-# Shares of the run at which decisions are taken on rows to come: up to a quarter, which step goes on; from
-# half on, where averaging begins, whether it begins anew.
+# Shares of the run at which decisions are made on rows to come: up to a quarter, which step size continues;
+# from half on, where averaging begins, whether it starts anew.
 HALF, LAST_TRIALS = 1 / 2, 1 / 4
 CHECKS = (1 / 32, 1 / 16, 1 / 8, LAST_TRIALS, 5 / 8, 3 / 4, 7 / 8)
-# The checks that are behind at half of the run.
+# Number of checks done at half of the run.
 AT_HALF = sum(share <= HALF for share in CHECKS)
-# What is captured on rows to come has grown by more than the noise of two thousand of them.
+# Growth of what is captured on rows to come that is more than the noise of two thousand of them.
 GAIN = 1.01
 
 
 class State(NamedTuple):
-    """The trials under way, the number of checks behind them, whether their iterates are averaged by now.
+    """The current trials, the number of checks done, and whether iterates are averaged by now.
 
-    `judged` are correlations on rows held out until then, once they have been judged. `most` is the largest
-    correlation captured on rows to come at any check, `before` the same at checks before the half of the run.
+    `judged` are correlations on rows held out until then, None before the run is judged. `most` is the
+    largest correlation captured on rows to come at any check, `before` the same at checks before the half of
+    the run.
     """
 
     trials: tuple[Trial, ...]
@@ -59,7 +60,7 @@ class State(NamedTuple):
 
     @property
     def on_its_way(self) -> bool:
-        """True if more has been captured since the half of the run than ever before."""
+        """True if more has been captured since half of the run than ever before."""
         return self.most > GAIN * self.before
 
 
@@ -71,8 +72,8 @@ class Stochastic:
     on rows to come, it falls to zero over the second half of the run, and the result is the average of the
     iterates of that half. In both cases a trial that runs away returns to its last good state.
 
-    With `sparsity`, rows are set to zero between the gradient step and normalisation; of an average, those
-    stay that most of its iterates have. `first` are variables to start from.
+    With `sparsity`, rows are set to zero between the gradient step and normalisation; an average keeps the
+    rows that most of its iterates have. `first` are variables to start from.
     """
 
     n_components: int
@@ -83,7 +84,7 @@ class Stochastic:
     first: tuple[Array, Array] | None = None
 
     def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
-        """The first step of every trial."""
+        """Take the first step of every trial."""
         gradient = start(batch, k, rng, renewed(self.preconditioner, batch))
         multiples = TRIALS if self.adaptive else (1.0,)
         if self.first is None:
@@ -97,7 +98,7 @@ class Stochastic:
         return state, self._diagnostics(state, flops)
 
     def step(self, state: State, batch: Minibatch) -> tuple[State, Diagnostics]:
-        """One minibatch for every trial; at a check, all trials start anew around the best."""
+        """Use one minibatch for every trial; at a check, all trials start anew around the best."""
         flops = 0.0
         if batch.judges is not None:
             halves = batch.judges()
@@ -113,7 +114,7 @@ class Stochastic:
         return state, self._diagnostics(state, flops, event)
 
     def _stepped(self, state: State, batch: Minibatch) -> tuple[State, str | None]:
-        """One step of every trial, and the first thing that went wrong."""
+        """Take one step of every trial, and return the first thing that went wrong."""
         M, k = renewed(self.preconditioner, batch), self.n_components
         proved = self.adaptive and not state.racing
         fall = min(1.0, 2 * (1 - batch.share)) if self.adaptive else 1.0
@@ -126,14 +127,14 @@ class Stochastic:
         return state._replace(trials=tuple(trials)), next(filter(None, events), None)
 
     def _remembered(self, state: State, batch: Minibatch) -> State:
-        """The state with the newest iterates in the averages: while steps are tried, and from half on."""
+        """Add the newest iterates to the averages, while steps are tried and from half of the run on."""
         if not (state.averaging or state.racing):
             return state
         rows, sparse = batch if state.averaging else None, self.sparsity is not None
         return state._replace(trials=tuple(remembered(trial, sparse, rows) for trial in state.trials))
 
     def _checked(self, state: State, batch: Minibatch) -> tuple[State, float]:
-        """The state after what is decided on rows to come at certain shares of the run, and its cost."""
+        """Make decisions on rows to come at certain shares of the run; return the state and the cost."""
         due = state.checks < len(CHECKS) and batch.share >= CHECKS[state.checks]
         half = not state.averaging and batch.share >= HALF
         # Three steps at least, or there is nothing to compare.
@@ -143,7 +144,7 @@ class Stochastic:
         if state.racing:
             trials, scores = self._raced(trials, ahead, last=half or batch.share >= LAST_TRIALS)
         elif state.averaging and batch.left >= ahead.n:
-            # Rows that steps have used would flatter the newest.
+            # Rows that steps have used would favour the newest iterate.
             trials, scores = self._begun_anew(trials[0], ahead, state.most)
         most = max([state.most, *scores])
         new = State(
@@ -159,7 +160,7 @@ class Stochastic:
     def _raced(
         self, trials: tuple[Trial, ...], ahead: Covariance, last: bool
     ) -> tuple[tuple[Trial, ...], list[float]]:
-        """Steps around that of the trial that captures most, or it alone; and what each captured."""
+        """Return trials around the one that captures most, or it alone, and what each captured."""
         scores = [self._captured(ahead, *trial.means[:2]) for trial in trials]
         middle = len(trials) // 2
         best = int(np.argmax(scores)) if max(scores) > scores[middle] else middle
@@ -170,10 +171,11 @@ class Stochastic:
     def _begun_anew(
         self, trial: Trial, ahead: Covariance, most: float
     ) -> tuple[tuple[Trial, ...], list[float]]:
-        """The trial, and what its newest iterate and its average capture.
+        """Return the trial, and what its newest iterate and its average capture.
 
-        The average starts anew where the newest is ahead of it, and of all that was captured before: the run
-        is still on its way. On rows that have changed it is ahead of the average alone.
+        The average starts anew if the newest iterate captures more than it and than all before: the run is
+        still on its way. If the rows have changed, the newest captures more than the average, but not than
+        all before.
         """
         newest, mean = (
             self._captured(ahead, *bases) for bases in ((trial.phi_t, trial.psi_t), trial.means[:2])
@@ -181,7 +183,7 @@ class Stochastic:
         return (forgotten(trial) if newest > GAIN * max(mean, most) else trial,), [newest, mean]
 
     def _captured(self, cov: Covariance, A: Array, B: Array) -> float:
-        """The correlation that A and B capture on these rows, 0 where they have run away."""
+        """Return the correlation that A and B capture on these rows, 0 if they have run away."""
         with np.errstate(over="ignore", invalid="ignore"):
             Gx, Gxy, Gy = cov.grams(A, B)
         if not mean_square(Gx, Gy) <= RUNAWAY:
@@ -189,7 +191,7 @@ class Stochastic:
         return captured(Gx, Gxy, Gy, self.n_components)[2]
 
     def _step_flops(self, state: State, batch: Minibatch) -> float:
-        """Operations of one step of all trials."""
+        """Return the operations of one step of all trials."""
         c, trial = state.columns, state.trials[0]
         normalised = batch.normaliser.gram_flops(c)
         p = len(trial.phi_t) + len(trial.psi_t)
@@ -197,7 +199,7 @@ class Stochastic:
         return len(state.trials) * one + state.averaging * normalised
 
     def _diagnostics(self, state: State, flops: float, event: str | None = None) -> Diagnostics:
-        """What a step found out: the trial in the middle, or its average."""
+        """Return the diagnostics of the trial in the middle, or of its average."""
         trial = state.trials[len(state.trials) // 2]
         tcc = captured(*trial.grams, self.n_components)[2]
         found = Diagnostics(

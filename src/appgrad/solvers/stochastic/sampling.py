@@ -1,4 +1,4 @@
-"""What the first rows of a run or a stream suggest: preconditioner and step; what the last ones say of it."""
+"""Preconditioner and step from the first rows of a run or a stream; its solution from the last ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> B
 
 
 def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.random.Generator) -> Stochastic:
-    """The solver with the preconditioner and the step that the first rows suggest."""
+    """Return the solver with the preconditioner and the step that the first rows suggest."""
     warm = buffer.warm_up()
     m = warm.moments
     mx, my = m.views
@@ -49,7 +49,7 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
     # Steps on scaled columns are steps with a diagonal preconditioner on the columns as they are.
     kind = preconditioner_kind(options.preconditioner, warm.views) or ("jacobi" if problem.scale else None)
     if options.sparsity is not None:
-        # Thresholds of rows need a step that is one for each row.
+        # Thresholds of rows need one step size for each row.
         kind = "jacobi"
     M = Preconditioner()
     if kind is not None:
@@ -65,7 +65,7 @@ def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.rando
 
 
 def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array, Array]:
-    """Weights to start from: those of another fit, or what stands out in the first rows."""
+    """Return weights to start from: those of another fit, or sparse pairs found in the first rows."""
     assert options.sparsity is not None
     if options.first is not None:
         return options.first
@@ -75,12 +75,12 @@ def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array,
 
 
 def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
-    """A solution from the rows at hand, with correlations that are not fitted to the rows they are of.
+    """Return a solution from the last rows read, with correlations on rows they were not fitted to.
 
-    Where the run has not been judged, rows at hand are rows that no step has used.
+    If the run has not been judged, these are rows that no step has used.
     """
     A, B = leading(diagnostics, k)
-    # Bounds on what these rows have in common say nothing of the others.
+    # Error bounds for these rows say nothing about the others.
     found = canonical(buffer.at_hand(), A, B, k)._replace(error_bounds=np.full(k, np.nan))
     rho = diagnostics.judged
     if rho is None:
@@ -89,7 +89,7 @@ def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
 
 
 def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
-    """Columns of the bases: no more than the rows of a normaliser, at most n, can tell apart."""
+    """Return the columns of the bases: no more than the rows of a normaliser, at most n, can tell apart."""
     size, asked = options.batch_size, options.normaliser
     sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
     width = width_of(options, k, views, sampled, sampled=True)
@@ -103,14 +103,14 @@ def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
 
 
 def normaliser_rows(options: Options, width: int) -> int | None:
-    """Rows of the normaliser of so many columns, None for those of the minibatch itself."""
+    """Return the rows of a normaliser of `width` columns, None for those of the minibatch itself."""
     if options.normaliser == "batch":
         return None
     return options.normaliser if isinstance(options.normaliser, int) else 10 * width
 
 
 def _noise(M: Preconditioner, m: Moments, size: int) -> tuple[float, float]:
-    """What a minibatch adds to the largest eigenvalue: the trace of M^-1 S over its rows."""
+    """Return what a minibatch adds to the largest eigenvalue: the trace of M^-1 S over its rows."""
     mx, my = m.views
     if M.x is None or M.y is None:
         return float(np.sum(mx.var)) / size, float(np.sum(my.var)) / size

@@ -1,4 +1,4 @@
-"""How stochastic AppGrad is set up on rows that are all there: minibatches, budgets, and how a run ends."""
+"""Stochastic AppGrad as a solver on stored rows: minibatches, budgets, and how a run ends."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .racing import State, Stochastic
 from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
 from .trial import Trial
 
-# Default budget: passes, and steps at least.
+# Default budget: passes, and the least number of steps.
 PASSES, STEPS = 5, 300
-# Seconds of a minibatch of hardly any columns.
+# Seconds of a minibatch with very few columns.
 MINIBATCH = 5e-3
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 80
 
 
 class StochasticSolver:
-    """Stochastic AppGrad on minibatches; every row is read once a pass, for whatever it serves."""
+    """Stochastic AppGrad on minibatches; every row is read once a pass, whatever it is used for."""
 
     name = "stochastic"
     records: ClassVar[dict[str, Any]] = {
@@ -47,11 +47,11 @@ class StochasticSolver:
     }
 
     def refuses(self, options: Options) -> str | None:
-        """Sparse components of one column after the other, or with hard penalties."""
+        """Return why options are refused: sparse components one by one, or with hard penalties."""
         return refused_by_steps(options)
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Raise where factors of Gram matrices, which minibatches need, do not fit into this machine."""
+        """Raise if factors of Gram matrices, which minibatches need, do not fit into this machine."""
         if problem.on_gram:
             advice = "use solver='lobpcg', or an approximation"
             require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)
@@ -59,7 +59,7 @@ class StochasticSolver:
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """A run on minibatches of rows, or of the coordinates of rows in the feature spaces of kernels."""
+        """Set up a run on minibatches of rows, or of their coordinates in the feature spaces of kernels."""
         if not problem.on_gram:
             return _run(views, problem, options, rng, start)
         there = coordinates(views, problem)
@@ -69,7 +69,7 @@ class StochasticSolver:
         )
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """The default passes, and one to measure the result."""
+        """Return the expected cost: the default passes, and one to measure the result."""
         n, p = views.n_samples, views.n_features_x + views.n_features_y
         part = thin(views, k, rates)
         passes = max(PASSES, STEPS * 200 / n) + 1.0
@@ -77,7 +77,7 @@ class StochasticSolver:
         return Cost(self.name, passes, passes * each, thin_memory(views, part.width, DOUBLES))
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """What to say of a run that ended on a budget somebody set; it always runs to its budget."""
+        """Return warnings about a run that ended on a budget the user set; it always runs to its budget."""
         return out_of_budget(outcome, has_tol=False)
 
 
@@ -91,14 +91,14 @@ def _run(
     buffer = buffer_for(problem, size, rows, portion)
     batches = Minibatches(views, buffer, steps, rng, passes)
     algorithm = solver_for(buffer, problem, options, rng)
-    # The passes are those the minibatches were cut for: rows read ahead are not rows used.
+    # Minibatches were cut for the passes allowed, so these are no limit: rows read ahead are not rows used.
     paced, left = _paced(batches, start, limits), limits._replace(passes=None)
 
     def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
         return _finished(batches, views, problem, options, diagnostics, stopped)
 
     def replay(saved: Saved) -> None:
-        # The same minibatches as before: read, and drawn by the same random numbers, but not used again.
+        # Draw the same minibatches as before, by the same random numbers, but do not use them again.
         algorithm.init(next(paced), width, rng)
         for _ in range(saved.iteration - 1):
             next(paced, None)
@@ -114,7 +114,7 @@ def _finished(
     diagnostics: Diagnostics,
     stopped: str | None,
 ) -> Solution:
-    """The solution at the last state: measured on all rows where a pass is left for it, else estimated."""
+    """The solution at the last state: measured on all rows if a pass is left for it, else estimated."""
     buffer, k, limits = batches.buffer, problem.n_components, options.limits
     at_hand = buffer.at_hand()
     if options.sparsity is not None:
@@ -133,7 +133,7 @@ def _finished(
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
-    """Minibatches whose share of the run is that of the time, where this is shorter than the rows."""
+    """Yield minibatches whose share of the run is that of the time, if this runs out before the rows."""
     for batch in batches:
         if limits.seconds is not None:
             spent = (time.perf_counter() - start) / limits.seconds
@@ -142,7 +142,7 @@ def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minib
 
 
 def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
-    """Columns of the bases and rows of the normaliser, None for the minibatch itself."""
+    """Return columns of the bases and rows of the normaliser, None for the minibatch itself."""
     n, size = views.n_samples, options.batch_size
     if size > n:
         raise ValueError(
@@ -156,12 +156,12 @@ def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None
 
 
 def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | None) -> tuple[float, int]:
-    """Passes and steps of minibatches: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
+    """Return passes and steps: what the budgets allow, less a pass for the last Rayleigh-Ritz."""
     n = views.n_samples
     steps = []
     passes = max(PASSES, STEPS * size / n)
     if limits.passes is not None:
-        # None is needed where all rows stay in memory.
+        # No last pass is needed if all rows stay in memory.
         last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0
         passes = limits.passes - last
     if limits.passes is not None or limits.iterations is None:
@@ -171,7 +171,7 @@ def _schedule(limits: Limits, views: Views, size: int, width: int, rows: int | N
     if limits.flops is not None:
         p = views.n_features_x + views.n_features_y
         one = 2 * width * views.entries * (2 * size + (rows or size)) + small_flops(p, width)
-        # Three trials for a quarter of the run are half as much again.
+        # Three trials for a quarter of the run add half as much work again.
         steps.append(int(limits.flops / one / 1.5))
     found = max(1, min(steps))
     return min(passes, found * size / n) if found < steps[0] else passes, found

@@ -1,4 +1,4 @@
-"""One run of Algorithm 5 with its own step size, which recovers where it runs away."""
+"""One run of Algorithm 5 with its own step size, which recovers if it runs away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .minibatches import Minibatch
 
 # Captured correlation is estimated from the Gram matrices of the last fifty normalisers or so.
 SMOOTHING = 0.02
-# What is left of a step after unusual rows doubles in eight calm minibatches: one in ten may be unusual.
+# A step that was cut after unusual rows doubles in eight calm minibatches: one in ten may be unusual.
 RECOVERY = 2 ** (1 / 8)
 
 
@@ -25,7 +25,7 @@ class Trial(NamedTuple):
 
     phi_t, psi_t and `normalisers` are its iterate, `grams` the Gram matrices of its iterates, smoothed.
     `good` is the last state worth returning to, and `best` the most correlation that was captured. `means`
-    are averages over the last `weight` iterates, and `mean_grams` their Gram matrices, from as much as
+    are averages over the last `weight` iterates, and `mean_grams` their Gram matrices, from effectively
     `mean_rows` rows. `caution` is the part of the step that is left after unusual rows.
     """
 
@@ -48,13 +48,13 @@ class Trial(NamedTuple):
         return Iterate(self.phi_t, self.psi_t, self.normalisers)
 
     def at(self, move: Move) -> Trial:
-        """The same trial after a move."""
+        """Return the trial after a move."""
         phi_t, psi_t, normalisers = move.normalised()
         return self._replace(phi_t=phi_t, psi_t=psi_t, normalisers=normalisers)
 
 
 def begun(multiple: float, move: Move) -> Trial:
-    """A trial after its first step."""
+    """Return a trial after its first step."""
     return Trial(multiple, *move.normalised(), move.grams, good=(move.phi_t, move.psi_t))
 
 
@@ -67,9 +67,9 @@ def stepped(
     k: int,
     proved: bool,
 ) -> tuple[Trial, str | None]:
-    """One step of Algorithm 5, and what went wrong: where it runs away, the trial recovers instead.
+    """Take one step of Algorithm 5; if it runs away, the trial recovers instead, and the event is returned.
 
-    The step is `proved` once it has held on other rows. The correlation captured is that of k pairs.
+    The step is `proved` once it has worked on other rows. The correlation captured is that of k pairs.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         move = step(trial.iterate, batch, step_size, M, sparsity)
@@ -88,7 +88,7 @@ def stepped(
 
 
 def _recovered(trial: Trial, batch: Minibatch, size: float, proved: bool) -> tuple[Trial, str]:
-    """The last good state after a step that led to mean squares of `size`, and what was done about it.
+    """Return to the last good state after a step that led to mean squares of `size`; also say what was done.
 
     If the step has proved itself on other rows, these are unusual: they are left out, and the step is halved
     for a while. If not, it is too long and is cut.
@@ -104,5 +104,5 @@ def _recovered(trial: Trial, batch: Minibatch, size: float, proved: bool) -> tup
 
 
 def towards(means: Any, new: tuple[Array, ...], share: float) -> Any:
-    """Running means moved by a share towards something new."""
+    """Return running means moved by a share towards new values."""
     return tuple(a + share * (b - a) for a, b in zip(means, new, strict=True))
