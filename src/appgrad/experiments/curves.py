@@ -256,7 +256,8 @@ def _paper_cost(data: Paired, k: int, params: dict[str, Any]) -> float | None:
 
 def paper_flops(solver: str, n: int, p: float, k: int, batch_size: int) -> float:
     """20 n p k for AppGrad, p (16 k m + 40 k^2) for a minibatch of m rows: rows count as dense."""
-    return 20.0 * n * p * k if solver == "appgrad" else p * (16.0 * k * batch_size + 40.0 * k**2)
+    formulas = {"appgrad": 20.0 * n * p * k, "stochastic": p * (16.0 * k * batch_size + 40.0 * k**2)}
+    return formulas[solver]
 
 
 def reached(points: Iterable[dict[str, Any]], level: float, value: str, cost: str) -> float | None:

@@ -60,8 +60,7 @@ def iterate(
             flops += diagnostics.flops
             if best is None or _is_better(diagnostics, best):
                 best = diagnostics
-        assert diagnostics is not None
-        assert best is not None
+        assert diagnostics is not None and best is not None  # noqa: PT018
         now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
         trail.append((spent, diagnostics.residual))
