@@ -81,7 +81,7 @@ class Summary:
 def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timing | None = None) -> Summary:
     """Summary of a fitted model; `held_out` is used if the model has no check of its own.
 
-    Leading features are added by `with_components`, rows by `scores.with_rows`.
+    Leading features are added by `with_components`, rows by `rows_shown.with_rows`.
 
     Examples
     --------
