@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import naive
 from appgrad import KernelCCA, open_views
-from appgrad.data import kernel_fitting as kernel_maps
+from appgrad.data import kernel_fitting
 from appgrad.data.kernel_fitting import default_ridge, median_gamma
 from helpers import quiet, sparse_counts
 from kernel_problems import assert_same_scores, related
@@ -42,7 +42,7 @@ def test_gram_matrices_that_do_not_fit_are_not_kept(solver, rng, monkeypatch):
     def refuse(views):
         raise AssertionError("n x n matrices are kept")
 
-    monkeypatch.setattr(kernel_maps, "stored", refuse)
+    monkeypatch.setattr(kernel_fitting, "stored", refuse)
     with pytest.raises(AssertionError, match="kept"):
         clone(model).fit(X, Y)
     with config_context(working_memory=0.1):
@@ -126,7 +126,7 @@ def test_gamma_is_one_over_the_squared_median_distance(rng):
 
 
 def test_all_of_a_precomputed_matrix_is_looked_at(rng, monkeypatch):
-    monkeypatch.setattr(kernel_maps, "SAMPLE", 5)
+    monkeypatch.setattr(kernel_fitting, "SAMPLE", 5)
     X = rng.standard_normal((30, 40))
     K = X @ X.T
     # Two rows, which a sample misses, are further apart than any in a space with inner products.

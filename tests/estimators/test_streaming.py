@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from appgrad import CCA, OverfitWarning, load
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
-from appgrad.fitting import archive as persist
+from appgrad.fitting import archive
 from helpers import assert_same, pairs, sparse_counts
 
 
@@ -303,7 +303,7 @@ def test_a_file_whose_stream_was_tampered_with(memory, long, tmp_path):
     X, Y = long
     with config_context(working_memory=memory):
         CCA(3, random_state=0).partial_fit(X[:5000], Y[:5000]).save(tmp_path / "m.cca")
-        arrays, meta = persist.read(tmp_path / "m.cca")
+        arrays, meta = archive.read(tmp_path / "m.cca")
         for change in (
             {"solver": "os.system"},
             {"state": {"class": "subprocess.Popen", "parts": ["true"]}},
@@ -311,13 +311,13 @@ def test_a_file_whose_stream_was_tampered_with(memory, long, tmp_path):
             {"state": 7},
             {"rng": {"bit_generator": "Generator"}},
         ):
-            persist.write(tmp_path / "bad.cca", arrays, meta | {"stream": meta["stream"] | change})
+            archive.write(tmp_path / "bad.cca", arrays, meta | {"stream": meta["stream"] | change})
             with pytest.raises(ValueError, match="damaged"):
                 load(tmp_path / "bad.cca")
         cut = {
             name: a[:, :-1] if a.ndim == 2 and name.startswith("stream") else a for name, a in arrays.items()
         }
-        persist.write(tmp_path / "bad.cca", cut, meta)
+        archive.write(tmp_path / "bad.cca", cut, meta)
         with pytest.raises(ValueError, match="damaged"):
             load(tmp_path / "bad.cca")
 

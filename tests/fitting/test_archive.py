@@ -11,7 +11,7 @@ from sklearn.datasets import load_linnerud
 import appgrad
 from appgrad import CCA, load
 from appgrad.estimators.provenance import Origin
-from appgrad.fitting import archive as persist
+from appgrad.fitting import archive
 from appgrad.fitting.saved_state import packed, records, unpacked
 from appgrad.inference.holdout import HeldOut
 from appgrad.solvers.problem import Limits
@@ -230,7 +230,7 @@ def test_foreign_files(tmp_path):
 
 
 def test_newer_file(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(persist, "VERSION", 3)
+    monkeypatch.setattr(archive, "VERSION", 3)
     model.save(tmp_path / "m.cca")
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"model format 3.*reads up to 2: upgrade appgrad"):

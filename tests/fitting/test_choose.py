@@ -10,8 +10,9 @@ from sklearn import config_context
 from appgrad import CCA, plan
 from appgrad.data.arrays import ArrayViews
 from appgrad.fitting.choose import chosen, costs, direct_solver
-from appgrad.fitting.plan import duration, measured_rates
-from appgrad.machine.memory import budget, size
+from appgrad.fitting.plan import measured_rates
+from appgrad.machine.memory import budget
+from appgrad.machine.units import duration, size
 from appgrad.solvers.costs import NOMINAL
 from appgrad.solvers.problem import Problem
 

@@ -1,5 +1,6 @@
 """The registry: a solver needs only to be listed to be checked, planned, run, resumed and explained."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA, KernelCCA, SparseCCA, plan
+from appgrad import CCA, KernelCCA, SparseCCA, load, plan
 from appgrad.covariance.linalg import captured
 from appgrad.datasets import planted
 from appgrad.fitting.saved_state import packed, unpacked
@@ -118,3 +119,28 @@ def test_reading_the_table_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("solver", [name for name in registry.SOLVERS if name != "pursuit"])
+def test_statistics_alone_are_for_solvers_that_keep_sums(solver, toy):
+    S = np.eye(2)
+    if registry.SOLVERS[solver].stream == registry.SUMS:
+        model = CCA.from_covariance(50, S, S, 0.5 * S, n_components=1, solver=solver)
+        np.testing.assert_allclose(model.canonical_correlations_, 0.5)
+    else:
+        with pytest.raises(ValueError, match=rf"solver='{solver}' needs rows: use 'auto' or 'exact' here"):
+            CCA.from_covariance(50, S, S, 0.5 * S, n_components=1, solver=solver)
+
+
+@pytest.mark.parametrize("solver", ["qr", "auto", "unknown"])
+def test_a_stream_of_a_solver_that_has_none_is_damaged(solver, toy, tmp_path):
+    path = tmp_path / "stream.cca"
+    CCA(2).partial_fit(toy.X, toy.y).save(path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays.pop("meta").tobytes())
+    meta["stream"]["solver"] = solver
+    with open(path, "wb") as file:
+        np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+    with pytest.raises(ValueError, match=rf"damaged or not an appgrad model file .*{solver}"):
+        load(path)

@@ -31,7 +31,7 @@ from .progress_bar import progress_line
 from .terminal import print_json, print_remarks, print_summary, say
 
 # Warning in a model that was saved by an interrupted fit.
-INTERRUPTED = "the fit was interrupted: its command would give another model"
+EARLY = "the fit was interrupted: its command would give another model"
 
 
 class FitArguments(NamedTuple):
@@ -132,7 +132,7 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
         try:
             model.set_params(callback=watch.step).fit(watch.views("fit", views))
         except KeyboardInterrupt:
-            origin = origin._replace(remarks=(INTERRUPTED, *_texts(caught)))
+            origin = origin._replace(remarks=(EARLY, *_texts(caught)))
             interrupted("; " + _rescued(model, origin, asked))
     model.callback = None
     remarks = _texts(caught)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 
 from ..data.sources import open_views
-from ..fitting.plan import duration, plan
-from ..machine.memory import size
+from ..fitting.plan import plan
+from ..machine.units import duration, size
 from .terminal import out, print_json, say
 
 

@@ -13,7 +13,7 @@ from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Nystroem
 from ..fitting import archive, old_files
 from ..fitting.fit import Fit
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
-from ..fitting.streams.kinds import KINDS, Stream, kept_by
+from ..fitting.streams.kinds import KINDS, Stream, kind_of
 from ..fitting.streams.steps import Sketch
 from ..fitting.streams.sums import Statistics
 from ..fitting.warnings import OverfitWarning, Remark
@@ -243,7 +243,7 @@ def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> Stati
     """The stream of a model, read from its file."""
     solver, spec = meta["stream"]["solver"], meta["stream"]["state"]
     found = old_files.stream(solver, spec, arrays) if meta["version"] == 1 else unpacked(spec, arrays)
-    stream = KINDS[kept_by(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
+    stream = KINDS[kind_of(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
     stream.restore(found.kept, *rows.widths)
     return stream
 

@@ -17,8 +17,7 @@ from ..data.arrays import gathered
 from ..data.views import Views
 from ..solvers.problem import Progress, Saved
 from ..version import __version__
-from . import archive as persist
-from . import old_files
+from . import archive, old_files
 from .saved_state import packed, plain_generator, restored_generator, unpacked
 
 FORMAT = "appgrad-checkpoint"
@@ -51,7 +50,7 @@ class Checkpoint:
         self.saved: Saved | None = None
         self.rng: Any = None
         self._last = time.perf_counter()
-        persist.require_writable(self.path)
+        archive.require_writable(self.path)
         if self.path.exists():
             self._read()
 
@@ -92,13 +91,13 @@ class Checkpoint:
             **self.facts,
         }
         try:
-            persist.write(self.path, arrays, meta, FORMAT)
+            archive.write(self.path, arrays, meta, FORMAT)
         except OSError as error:
             warnings.warn(f"the checkpoint {self.path} cannot be written: {error}", UserWarning, stacklevel=2)
         self._last = time.perf_counter()
 
     def _read(self) -> None:
-        arrays, meta = persist.read(self.path, FORMAT)
+        arrays, meta = archive.read(self.path, FORMAT)
         for what, ours in self.facts.items():
             theirs = meta.get(what, {})
             for name, value in ours.items():

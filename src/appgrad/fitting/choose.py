@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 from ..data.views import Views
-from ..machine.memory import budget, size
+from ..machine.memory import budget
+from ..machine.units import size
 from ..solvers import registry
 from ..solvers.costs import NOMINAL, Cost, Rates, gram_memory
 from ..solvers.problem import Problem
 from ..solvers.protocol import DirectSolver, Options
-from ..solvers.sparse.solver import PursuitSolver
 
 # LOBPCG may take this many times as long as expected: passes over full rows were 24 to 191 where 41 are
 # expected (benchmarks/cost_growth.py). Covariances take one pass, and their only error is rounding.
 UNSURE = 5
 ASKED = "asked for"
+SPARSE = "components are sparse: thresholds are worked out on the columns in play"
 
 
 class Choice(NamedTuple):
@@ -32,7 +33,7 @@ def choice_of(views: Views, problem: Problem, options: Options) -> Choice:
     if problem.on_gram:
         return _chosen_for_gram(views, problem)
     if options.sparsity is not None:
-        return Choice(registry.FEW_COLUMNS, PursuitSolver.because)
+        return Choice(registry.FEW_COLUMNS, SPARSE)
     return chosen(views, costs(views, problem.n_components))
 
 

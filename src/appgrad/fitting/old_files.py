@@ -7,7 +7,7 @@ from typing import Any
 from ..machine.arrays import Array
 from ..solvers import registry
 from .saved_state import record, unpacked
-from .streams.kinds import kept_by
+from .streams.kinds import kind_of
 
 # Records by their names in 0.1.0: the tags they have now, and the fields they had, in order.
 RECORDS = {
@@ -92,7 +92,7 @@ def kernel_facts(spec: Any, arrays: dict[str, Array]) -> Any:
 def stream(solver: str, spec: Any, arrays: dict[str, Array]) -> Any:
     """Return the saved stream: its sums, or the state of its steps."""
     problem, options, kept = read(spec, arrays)
-    if kept_by(solver) == registry.SUMS:
+    if kind_of(solver) == registry.SUMS:
         return _tuple("stream/1", (problem, options, _tuple("stream-sums/1", kept)))
     waiting, buffer, steps, *rest = kept
     buffer = None if buffer is None else _tuple("buffered-rows/1", buffer)

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from ..covariance.thin import add_gathered, add_scores
 from ..data.sources import as_views
-from ..machine.memory import size
 from ..machine.threads import blas_threads
+from ..machine.units import duration, size
 from ..solvers.costs import NOMINAL, READING, Cost, Rates
 from .choose import chosen, costs
 
@@ -97,11 +97,3 @@ def _seconds(f: Callable[[], object]) -> float:
         f()
         best = min(best, time.perf_counter() - start)
     return float(best)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as readable text."""
-    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.1f} s" if seconds >= 0.1 else "< 0.1 s"

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..data.derived import CountedViews
 from ..data.views import Views
+from ..machine.units import duration
 from ..solvers.problem import Progress
-from .plan import duration
 
 logger = logging.getLogger("appgrad")
 Callback = Callable[[Progress], Any]

@@ -80,23 +80,32 @@ def packed(tree: Any, prefix: str = "a") -> tuple[Any, dict[str, Array]]:
 
 def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
     """Return the tree that was packed; raise KeyError, TypeError or ValueError if the spec is invalid."""
-    if not isinstance(spec, dict):
-        return spec
-    if "array" in spec:
-        return arrays[spec["array"]]
-    if "csr" in spec:
-        parts = tuple(unpacked(part, arrays) for part in spec["csr"])
-        m = sp.csr_array(parts[:3], shape=parts[3:])
-        m.check_format(full_check=True)
-        return m
-    if "tuple" in spec:
-        return tuple(unpacked(part, arrays) for part in spec["tuple"])
-    return record(spec["record"], {name: unpacked(part, arrays) for name, part in spec["fields"].items()})
+    classes = records()
+
+    def unpack(spec: Any) -> Any:
+        if not isinstance(spec, dict):
+            return spec
+        if "array" in spec:
+            return arrays[spec["array"]]
+        if "csr" in spec:
+            parts = tuple(unpack(part) for part in spec["csr"])
+            m = sp.csr_array(parts[:3], shape=parts[3:])
+            m.check_format(full_check=True)
+            return m
+        if "tuple" in spec:
+            return tuple(unpack(part) for part in spec["tuple"])
+        found = {name: unpack(part) for name, part in spec["fields"].items()}
+        return record(spec["record"], found, classes)
+
+    return unpack(spec)
 
 
-def record(tag: str, found: dict[str, Any]) -> Any:
-    """Return the record with this tag and these fields; ValueError if some are missing or unknown."""
-    cls = records().get(tag)
+def record(tag: str, found: dict[str, Any], classes: dict[str, Any] | None = None) -> Any:
+    """Return the record with this tag and these fields; ValueError if some are missing or unknown.
+
+    `classes` are all records by their tags, where these are at hand.
+    """
+    cls = (records() if classes is None else classes).get(tag)
     if cls is None:
         raise ValueError(f"there is no record {tag!r}: of another version?")
     known = _fields(cls)

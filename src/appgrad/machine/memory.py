@@ -18,12 +18,3 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def size(n_bytes: float) -> str:
-    """A number of bytes as readable text, such as '12 MB'."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit != "GB" else f"{n_bytes:.1f} GB"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..data.views import Views
-from ..machine.memory import physical_memory, size
+from ..machine.memory import physical_memory
+from ..machine.units import size
 
 # The paper oversamples by 5 (section 4.1). On minibatches, twice the components capture more of the best ones
 # (one pass of MNIST: 0.987 for 0.985, Mediamill: 0.927 for 0.921; no more at three times).

@@ -19,7 +19,7 @@ FEIGNED = 100
 
 
 def iterate(
-    solver: Algorithm,
+    algorithm: Algorithm,
     covs: Iterator[Any],
     k: int,
     rng: np.random.Generator,
@@ -34,7 +34,7 @@ def iterate(
     callback: Callable[[Progress], Any] | None = None,
     saved: Saved | None = None,
 ) -> Iterator[Progress]:
-    """Run a solver step by step until it converges, a budget or `covs` is spent, or the callback stops it.
+    """Run an algorithm until it converges, a budget or `covs` is spent, or the callback stops it.
 
     `covs` yields what each step works on: always the same covariance, or one minibatch after the other.
     `finish` makes a solution of the best state; its second argument is why the run has ended: "converged",
@@ -50,34 +50,43 @@ def iterate(
     best: Diagnostics | None = None
     trail = deque[tuple[Limits, float]](maxlen=50)
     if saved is not None:
-        state, best, diagnostics, iteration, flops = saved[:5]
+        state, best, diagnostics = saved.state, saved.best, saved.diagnostics
+        iteration, flops = saved.iteration, saved.flops
         start -= saved.seconds
     cov = None if diagnostics is not None else next(covs, None)
     while cov is not None or diagnostics is not None:
         if cov is not None:
-            state, diagnostics = solver.init(cov, k, rng) if state is None else solver.step(state, cov)
+            state, diagnostics = algorithm.init(cov, k, rng) if state is None else algorithm.step(state, cov)
             iteration += 1
             flops += diagnostics.flops
             if best is None or _is_better(diagnostics, best):
                 best = diagnostics
-        assert diagnostics is not None and best is not None  # noqa: PT018
+        assert diagnostics is not None
+        assert best is not None
         now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
         trail.append((spent, diagnostics.residual))
         left = _left(trail, limits if expected is None else expected, tol)
         progress = _progress(now, finish, rows(), left)
-        stopped = "converged" if diagnostics.converged else _exhausted(spent, limits)
-        if stopped is None and diagnostics.stalled:
-            stopped = "stalled"
         answer = None if callback is None or cov is None else callback(progress)
-        if stopped is None and says_stop(answer):
-            stopped = "callback"
+        stopped = _stopped(diagnostics, _exhausted(spent, limits), answer)
         if stopped is None:
             cov = next(covs, None)
             stopped = "data" if cov is None else None
         yield progress._replace(stopped=stopped, solution=partial(finish, best, stopped))
         if stopped is not None:
             return
+
+
+def _stopped(diagnostics: Diagnostics, exhausted: str | None, answer: Any) -> str | None:
+    """Why a run ends after this step, None if it goes on."""
+    if diagnostics.converged:
+        return "converged"
+    if exhausted is not None:
+        return exhausted
+    if diagnostics.stalled:
+        return "stalled"
+    return "callback" if says_stop(answer) else None
 
 
 def says_stop(answer: Any) -> bool:

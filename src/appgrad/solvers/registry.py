@@ -42,6 +42,8 @@ SOLVERS: dict[str, Entry] = {
 AUTO = "auto"
 # What "auto" chooses from.
 DIRECT, ITERATIVE, FEW_COLUMNS = "exact", "lobpcg", "pursuit"
+# What streams are solved by that do not fit into sums.
+MINIBATCHES = "stochastic"
 
 
 def solver(name: str) -> Solver:

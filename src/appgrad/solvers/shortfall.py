@@ -42,6 +42,24 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
     ]
 
 
+def stalled(outcome: Outcome) -> list[str]:
+    """A remark on a run whose residuals do not fall any more."""
+    options, progress, worst = outcome.options, outcome.progress, outcome.worst
+    if progress.stopped != "stalled":
+        return []
+    advice = "use a larger ridge, or solver='exact'"
+    if is_dependent(outcome.solution):
+        advice = "some columns are nearly dependent: use a ridge"
+    elif options.preconditioner is None:
+        advice = "use a preconditioner"
+    elif worst < 100 * options.tol:
+        advice = "use a larger tol"
+    return [
+        f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
+        f"do not fall to tol={options.tol:g}. Total correlation captured: {outcome.captured:.4f}; {advice}"
+    ]
+
+
 def is_dependent(solution: Solution) -> bool:
     """True if scores are small differences of large terms: columns nearly depend on each other."""
     sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)

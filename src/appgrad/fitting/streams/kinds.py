@@ -31,18 +31,24 @@ def stream_for(
     if options.solver == registry.AUTO:
         kind = registry.SUMS if matrices_needed(rows) <= budget() else registry.STEPS
     else:
-        kind = kept_by(options.solver)
+        kind = kind_of(options.solver)
     return KINDS[kind](problem, options, rng)
 
 
-def kept_by(solver: str) -> str:
-    """Return what a stream keeps for this solver; "auto" keeps sums as long as no rows are known."""
-    if solver == registry.AUTO:
-        return registry.SUMS
+def kept_by(solver: str) -> str | None:
+    """What a stream keeps for this solver, None if the solver needs all rows at a time.
+
+    "auto" keeps sums where there are no rows to tell otherwise.
+    """
+    return registry.SUMS if solver == registry.AUTO else registry.SOLVERS[solver].stream
+
+
+def kind_of(solver: str) -> str:
+    """What a file of a stream holds, by the solver it names; KeyError if that has no streams."""
     kind = registry.SOLVERS[solver].stream
-    assert kind is not None
+    if kind is None:
+        raise KeyError(solver)
     return kind
 
 
-# Classes of streams, by what they keep.
 KINDS: dict[str, type[Statistics] | type[Sketch]] = {registry.SUMS: Statistics, registry.STEPS: Sketch}

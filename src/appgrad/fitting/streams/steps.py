@@ -74,7 +74,7 @@ class Sketch:
     the order of rows within it does not matter; the order across the stream does.
     """
 
-    solver = "stochastic"
+    solver = registry.MINIBATCHES
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget

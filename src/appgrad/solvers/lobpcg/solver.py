@@ -13,7 +13,7 @@ from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import is_dependent, out_of_budget
+from ..shortfall import is_dependent, out_of_budget, stalled
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 
@@ -70,30 +70,15 @@ class LOBPCGSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about misleading residuals, a run that stalls, or one that ended on a budget."""
-        options, progress, worst = outcome.options, outcome.progress, outcome.worst
-        dependent = is_dependent(outcome.solution)
         unsure = bool(np.any(np.isnan(outcome.solution.error_bounds)))
         found = []
-        if unsure and progress.stopped == "converged" and dependent:
+        if unsure and outcome.progress.stopped == "converged" and is_dependent(outcome.solution):
             found.append(
                 "lobpcg: the components are differences of columns that nearly depend on each other. "
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        if progress.stopped == "stalled":
-            advice = "use a larger ridge, or solver='exact'"
-            if dependent:
-                advice = "some columns are nearly dependent: use a ridge"
-            elif options.preconditioner is None:
-                advice = "use a preconditioner"
-            elif worst < 100 * options.tol:
-                advice = "use a larger tol"
-            found.append(
-                f"{self.name} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
-                f"do not fall to tol={options.tol:g}. Total correlation captured: {outcome.captured:.4f}; "
-                f"{advice}"
-            )
-        return found + out_of_budget(outcome, by_residual=True)
+        return found + stalled(outcome) + out_of_budget(outcome, by_residual=True)
 
 
 def suffices_single(views: Views, cov: Covariance) -> bool:

@@ -25,7 +25,6 @@ class PursuitSolver:
 
     name = "pursuit"
     records: ClassVar[dict[str, Any]] = {"pursuit-state/1": State, "pursuit-taken/1": Taken}
-    because = "components are sparse: thresholds are worked out on the columns in play"
 
     def refuses(self, options: Options) -> str | None:
         """Return None: every kind of sparsity is accepted."""
