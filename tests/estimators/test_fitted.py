@@ -12,17 +12,18 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, correlations, load
+from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, load
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.fit import Fit, fit, generator
 from appgrad.fitting.streams.sums import Statistics
-from appgrad.inference.holdout import held_out
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.protocol import Options
 
 NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
+
+
 ESTIMATORS = {
     "CCA": CCA(2),
     "KernelCCA": KernelCCA(2),
@@ -30,7 +31,11 @@ ESTIMATORS = {
     "SparseCCA": SparseCCA(1, n_nonzero=3),
     "SparseCCACV": SparseCCACV(n_nonzeros=[2, 4], cv=3),
 }
+
+
 STREAMS = {"CCA": CCA(2), "KernelCCA": KernelCCA(2, **NYSTROEM)}
+
+
 # What only models whose scores are sums of columns have.
 COLUMNS = ("x_loadings_", "y_loadings_", "x_std_", "y_std_", "x_rotations_", "coef_", "intercept_")
 
@@ -256,42 +261,3 @@ def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
     assert found.interrupted
     assert found.iterations == 3
     assert not found.remarks
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "model",
-    [
-        CCA(2, random_state=3),
-        CCA(2, solver="stochastic", batch_size=40, random_state=3, n_jobs=1),
-        CCA(2, solver="lobpcg", tol=1e-9, random_state=np.random.default_rng(1)),
-        SparseCCA(2, n_nonzero=4, random_state=0),
-    ],
-)
-@pytest.mark.parametrize("n", [60, 300])
-def test_held_out_correlations_are_those_of_refits(model, n, dtype, data):
-    views = ArrayViews(data[0][:n].astype(dtype), data[1][:n].astype(dtype))
-    params = {"random_state": model.random_state, "n_jobs": model.n_jobs}
-    found = held_out(views, *model.problem_and_options(), share=0.1, seed=5, **params)
-    rng = np.random.default_rng(5)
-    if n == 300:
-        order = rng.permutation(n)
-        splits = [(np.sort(order[30:]), np.sort(order[:30]))]
-        assert found.method == "a second fit without 30 random rows"
-    else:
-        from sklearn.model_selection import KFold
-
-        splits = KFold(5, shuffle=True, random_state=5).split(np.empty((n, 1)))
-        assert found.method.startswith("5-fold cross-validation: 6 held-out rows are too few")
-    scores = [clone(model).fit(views.take(train)).transform(views.take(test)) for train, test in splits]
-    expected = correlations(*(np.vstack(parts) for parts in zip(*scores, strict=True)))
-    np.testing.assert_array_equal(found.correlations, expected)
-
-
-def test_an_interrupted_refit_is_no_check(data, monkeypatch):
-    def interrupted(*args, **kwargs):
-        return fit(*args, **kwargs)._replace(interrupted=True)
-
-    monkeypatch.setattr("appgrad.inference.holdout.fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        held_out(ArrayViews(*data), *CCA(2).problem_and_options(), share=0.1, seed=0)
