@@ -6,7 +6,7 @@ import pytest
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
-dask_module = pytest.importorskip("appgrad.data.cluster.dask")
+dask_module = pytest.importorskip("appgrad.data.cluster.dask.client")
 
 # Dask on Dask: sockets that a killed worker leaves behind, and graphs that hold the data of a test.
 MARKS = [
