@@ -18,9 +18,11 @@ from appgrad.data.derived import CountedViews
 from appgrad.data.sources import as_views
 from appgrad.data.views import Sweep
 from appgrad.datasets import planted
-from dask_helpers import chunked, da, dask, difference, distributed, workers
+from dask_helpers import MARKS, chunked, da, dask, difference, distributed, workers
 from helpers import fitted
 from views_contract import ViewsContract
+
+pytestmark = MARKS
 
 
 class TestKept(ViewsContract):
@@ -123,8 +125,6 @@ import os, numpy as np, dask.array as da
 from distributed import Client, LocalCluster
 from appgrad.data.sources import as_views
 from appgrad.machine.threads import blas_threads
-
-pytestmark = MARKS
 x = da.ones((600, 3), chunks=(300, 3))
 with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as c, Client(c):
     views = as_views(x, x)
