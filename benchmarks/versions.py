@@ -53,7 +53,9 @@ for _ in range(100):
     model = CCA(2).fit(X, y)
 seconds = time.perf_counter() - start
 """,
-    "dask, exact": """
+    # One fit varies by a third, which is the scheduler's doing: the median of twenty, after two to warm up.
+    "dask, exact, twenty fits": """
+import statistics
 import dask.array as da
 from distributed import Client, LocalCluster
 if __name__ == "__main__":
@@ -61,10 +63,12 @@ if __name__ == "__main__":
     parts = rng.standard_normal((200_000, 100))
     X, y = (da.from_array(part, chunks=(20_000, -1)) for part in (parts[:, :60], parts[:, 60:]))
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
-        model = CCA(5, solver="exact").fit(X, y)
-        start = time.perf_counter()
-        model = CCA(5, solver="exact").fit(X, y)
-        seconds = time.perf_counter() - start
+        times = []
+        for _ in range(22):
+            start = time.perf_counter()
+            model = CCA(5, solver="exact").fit(X, y)
+            times.append(time.perf_counter() - start)
+        seconds = statistics.median(times[2:])
         __END__
 """,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from ..data.views import Views
@@ -34,12 +35,14 @@ def choice_of(views: Views, problem: Problem, options: Options) -> Choice:
         return _chosen_for_gram(views, problem)
     if options.sparsity is not None:
         return Choice(registry.FEW_COLUMNS, SPARSE)
-    return chosen(views, costs(views, problem.n_components))
+    return chosen(views, costs(views, problem.n_components, names=(registry.DIRECT, registry.ITERATIVE)))
 
 
-def costs(views: Views, k: int, rates: Rates = NOMINAL) -> dict[str, Cost]:
-    """The expected cost of k components by each solver of linear problems."""
-    _, *names = registry.names(registry.LINEAR)
+def costs(
+    views: Views, k: int, rates: Rates = NOMINAL, names: Sequence[str] | None = None
+) -> dict[str, Cost]:
+    """The expected cost of k components by each of these solvers, by default all of linear problems."""
+    names = registry.names(registry.LINEAR)[1:] if names is None else names
     return {name: registry.solver(name).cost(views, k, rates) for name in names}
 
 

@@ -24,14 +24,13 @@ CACHED_ROWS = 4096
 
 def blas_threads() -> int:
     """Number of threads BLAS would use here. Sparse products use as many, so threadpoolctl limits hold."""
-    pools = [pool["num_threads"] for pool in _pools().info() if pool["user_api"] == "blas"]
-    return max(1, min(pools, default=1))
+    return max(1, min((pool.num_threads for pool in _pools().lib_controllers), default=1))
 
 
 @cache
 def _pools() -> ThreadpoolController:
     """The BLAS libraries of numpy and scipy, found once: a search costs 5 ms, most of a small fit."""
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
 
 
 _blas_owner = RLock()
