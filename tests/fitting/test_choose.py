@@ -14,7 +14,6 @@ from appgrad.fitting.plan import measured_rates
 from appgrad.machine.memory import budget
 from appgrad.machine.units import duration, size
 from appgrad.solvers.costs import NOMINAL
-from appgrad.solvers.problem import Problem
 
 
 def shaped(n, p1, p2, entries=None, threads=2):
@@ -94,7 +93,7 @@ def test_auto_keeps_to_the_budget(megabytes):
             choice = chosen(views, costs(views, 5))
             assert budget() == megabytes * 2**20
             if choice.solver == "exact":
-                need = (direct_solver(name).memory(views, Problem(5)) for name in ("exact", "qr"))
+                need = (direct_solver(name).memory(views) for name in ("exact", "qr"))
                 assert max(need) <= budget()
             else:
                 assert "budget" in choice.reason

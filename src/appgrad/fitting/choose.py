@@ -9,7 +9,7 @@ from ..data.views import Views
 from ..machine.memory import budget
 from ..machine.units import size
 from ..solvers import registry
-from ..solvers.costs import NOMINAL, Cost, Rates, gram_memory
+from ..solvers.costs import NOMINAL, Cost, Rates
 from ..solvers.problem import Problem
 from ..solvers.protocol import DirectSolver, Options
 
@@ -31,11 +31,11 @@ def choice_of(views: Views, problem: Problem, options: Options) -> Choice:
     """Return the solver asked for, or the one that suits these data."""
     if options.solver != registry.AUTO:
         return Choice(options.solver, ASKED)
-    if problem.on_gram:
-        return _chosen_for_gram(views, problem)
     if options.sparsity is not None:
         return Choice(registry.FEW_COLUMNS, SPARSE)
-    return chosen(views, costs(views, problem.n_components, names=(registry.DIRECT, registry.ITERATIVE)))
+    if problem.kind == registry.LINEAR:
+        return chosen(views, costs(views, problem.n_components, names=(registry.DIRECT, registry.ITERATIVE)))
+    return _by_memory(views, direct_solver(registry.DIRECT, problem.kind))
 
 
 def costs(
@@ -46,40 +46,37 @@ def costs(
     return {name: registry.solver(name).cost(views, k, rates) for name in names}
 
 
-def direct_solver(name: str) -> DirectSolver:
-    """The direct solver of this name."""
-    return cast(DirectSolver, registry.solver(name))
+def direct_solver(name: str, kind: str = registry.LINEAR) -> DirectSolver:
+    """The direct solver of this name, for this kind of problem."""
+    return cast(DirectSolver, registry.solver(name, kind))
 
 
-def _chosen_for_gram(views: Views, problem: Problem) -> Choice:
-    """Choose Gram matrices if they and their factors fit into the memory budget, else thin products."""
-    need, what = gram_memory(views), direct_solver(registry.DIRECT).matrices(views, problem)
-    if need <= budget():
+def _by_memory(views: Views, solver: DirectSolver) -> Choice:
+    """Choose the direct solver if its matrices fit into the memory budget, else thin products."""
+    need, what, limit = _bytes_needed(views, solver), solver.matrices(views), budget()
+    if need <= limit:
         return Choice(registry.DIRECT, f"{what} and their factors fit into the memory budget")
     return Choice(
         registry.ITERATIVE,
-        f"{what} and their factors would need {size(need)}, more than the budget of "
-        f"{size(budget())} (scikit-learn's working_memory), so it iterates on thin products",
+        f"{what} and their factors would need {size(need)}, more than the budget of {size(limit)} "
+        "(scikit-learn's working_memory), so it iterates on thin products",
     )
+
+
+def _bytes_needed(views: Views, solver: DirectSolver) -> int:
+    """The bytes of a direct solver and of its successor, which may have to take over."""
+    need = solver.memory(views)
+    return need if solver.successor is None else max(need, direct_solver(solver.successor).memory(views))
 
 
 def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
     """Choose covariances if they fit into the memory budget and iterating is not far cheaper, else LOBPCG."""
-    # Matrices of linear problems do not depend on the number of components.
-    problem = Problem(1)
     solver = direct_solver(registry.DIRECT)
+    by_memory = _by_memory(views, solver)
+    if by_memory.solver != registry.DIRECT:
+        return by_memory
     direct, iterative = expected[registry.DIRECT], expected[registry.ITERATIVE]
-    need, limit = direct.memory, budget()
-    if solver.successor is not None:
-        # The successor takes over if the covariances turn out to be ill-conditioned.
-        need = max(need, direct_solver(solver.successor).memory(views, problem))
-    what = solver.matrices(views, problem)
-    if need > limit:
-        return Choice(
-            registry.ITERATIVE,
-            f"{what} and their factors would need {size(need)}, more than the budget of {size(limit)} "
-            "(scikit-learn's working_memory), so it iterates on thin products",
-        )
+    what = solver.matrices(views)
     if direct.seconds > UNSURE * iterative.seconds:
         return Choice(
             registry.ITERATIVE,
@@ -91,4 +88,5 @@ def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
     less = "is expected to take less time than iterating"
     if direct.seconds > iterative.seconds:
         less = "leaves no error but rounding"
-    return Choice(registry.DIRECT, f"{what} fit into the memory budget ({size(need)}), and one pass {less}")
+    need = size(_bytes_needed(views, solver))
+    return Choice(registry.DIRECT, f"{what} fit into the memory budget ({need}), and one pass {less}")

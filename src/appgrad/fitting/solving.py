@@ -32,16 +32,16 @@ def solving(
     """Return the progress of the solver asked for or chosen, and the choice with its reason."""
     start = time.perf_counter()
     choice = choice_of(views, problem, options)
-    solver, chosen = registry.solver(choice.solver), options._replace(solver=choice.solver)
+    solver, chosen = registry.solver(choice.solver, problem.kind), options._replace(solver=choice.solver)
     solver.require(views, problem, chosen)
     if registry.is_iterative(choice.solver):
         return run(views, problem, chosen, rng, start=start, callback=callback, saved=saved), choice
-    direct = direct_solver(choice.solver)
+    direct = direct_solver(choice.solver, problem.kind)
     solution = direct.solve(views, problem)
-    free = options.solver == registry.AUTO and not problem.on_gram
+    free = options.solver == registry.AUTO
     if free and direct.successor is not None and solution.condition * EPS > LOSS:
         reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
-        choice, direct = Choice(direct.successor, reason), direct_solver(direct.successor)
+        choice, direct = Choice(direct.successor, reason), direct_solver(direct.successor, problem.kind)
         direct.require(views, problem, options)
         solution = direct.solve(views, problem)
     return iter([_at_once(solution, views, start, callback)]), choice
@@ -61,7 +61,7 @@ def run(
     start = time.perf_counter() if start is None else start
     # A resumed run counts time as if it had never stopped.
     began = start if saved is None else start - saved.seconds
-    solver = cast(IterativeSolver, registry.solver(options.solver))
+    solver = cast(IterativeSolver, registry.solver(options.solver, problem.kind))
     ready = solver.prepare(views, problem, options, rng, began)
     counted = ready.views
     if saved is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -56,6 +57,14 @@ class BatchSolver:
     double: ClassVar[bool] = False
     # True if residuals of the result are measured in the norm of the run.
     own_norm: ClassVar[bool] = False
+    # False on Gram matrices of kernels, of which no p x p matrices are gathered.
+    gathers: bool = True
+
+    def for_kernels(self) -> Self:
+        """Return the same solver, which then works on Gram matrices by thin products alone."""
+        found = copy(self)
+        found.gathers = False
+        return found
 
     def algorithm(self, ready: Ready) -> tuple[Algorithm, Limits]:
         """Return the algorithm, and the budgets to run it with."""
@@ -79,7 +88,7 @@ class BatchSolver:
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
         """Raise if p x p matrices are asked for and do not fit into this machine."""
-        if self.uses_matrices(views, options) and not problem.on_gram:
+        if self.gathers and self.uses_matrices(views, options):
             need, advice = matrices_needed(views), "leave covariance at 'auto'"
             require_memory(views, need, "covariance='dense'", advice)
 
@@ -94,7 +103,7 @@ class BatchSolver:
         k, limits = problem.n_components, options.limits
         if limits.iterations is None:
             limits = limits._replace(iterations=ITERATIONS)
-        matrices = self.uses_matrices(views, options) and not problem.on_gram
+        matrices = self.gathers and self.uses_matrices(views, options)
         kind = self.kind(views, options, matrices)
         self._require_passes(views, options, 1 if matrices else self.least_passes(views, options, kind))
         cov = operator(

@@ -13,11 +13,13 @@ from .protocol import Options, Outcome
 class DirectBase:
     """A solver that needs one step."""
 
-    name: ClassVar[str]
+    name: str
     records: ClassVar[dict[str, Any]] = {}
     successor: ClassVar[str | None] = None
+    # What an error recommends where matrices do not fit, beside an iterative solver.
+    other: ClassVar[str] = "'auto'"
 
-    def memory(self, views: Views, problem: Problem) -> int:
+    def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""
         raise NotImplementedError
 
@@ -27,9 +29,8 @@ class DirectBase:
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
         """Raise if its matrices cannot fit into this machine."""
-        other = "an approximation" if problem.on_gram else "'auto'"
-        need, advice = self.memory(views, problem), f"use solver='lobpcg', or {other}"
-        require_memory(views, need, f"solver={self.name!r}", advice)
+        advice = f"use solver='lobpcg', or {self.other}"
+        require_memory(views, self.memory(views), f"solver={self.name!r}", advice)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return no warnings: a direct solver does not fall short."""

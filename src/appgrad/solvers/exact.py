@@ -18,7 +18,7 @@ from ..machine.memory import budget
 from .canonical import require_rank, solution
 from .costs import Cost, Rates, gram_memory, matrices_needed
 from .direct import DirectBase
-from .gram import by_grams
+from .gram import GramSolver
 from .problem import Problem, Solution
 
 
@@ -107,24 +107,26 @@ def _memory(views: Views) -> int:
 
 
 class ExactSolver(DirectBase):
-    """Exact CCA from covariances, from row Gram matrices if columns are more, or from those of kernels."""
+    """Exact CCA from covariances, or from row Gram matrices if there are more columns than rows."""
 
     name = "exact"
     successor = "qr"
 
+    def for_kernels(self) -> GramSolver:
+        """Return the solver of Gram matrices."""
+        return GramSolver(self.name)
+
     def solve(self, views: Views, problem: Problem) -> Solution:
-        """Return the solution from covariances or Gram matrices."""
-        return by_grams(views, problem) if problem.on_gram else exact(views, problem)
+        """Return the solution from covariances or row Gram matrices."""
+        return exact(views, problem)
 
-    def memory(self, views: Views, problem: Problem) -> int:
+    def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""
-        return gram_memory(views) if problem.on_gram else _memory(views)
+        return _memory(views)
 
-    def matrices(self, views: Views, problem: Problem) -> str:
+    def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
         n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-        if problem.on_gram:
-            return f"the {n} x {n} Gram matrices"
         return f"the {n} x {n} side" if max(p1, p2) > n else f"the covariances of {p1} + {p2} columns"
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:

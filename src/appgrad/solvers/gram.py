@@ -15,6 +15,8 @@ from ..data.kernels import stored
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
+from .costs import Cost, Rates, gram_memory
+from .direct import DirectBase
 from .problem import Problem, Solution
 
 
@@ -79,3 +81,28 @@ def _factor(K: Array, r: float) -> tuple[Factor, float]:
     keep = len(K) * EPS * max(E[-1], 0.0) < E
     condition = condition_of(E + len(K) * r, keep, ridged=r > 0, null=1)
     return Factor(U[:, keep], np.sqrt(E[keep]), r), condition
+
+
+class GramSolver(DirectBase):
+    """Exact CCA of Gram matrices; `exact` and `qr` are the same here."""
+
+    other = "an approximation"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def solve(self, views: Views, problem: Problem) -> Solution:
+        """Return the solution from the eigenvectors of both Gram matrices."""
+        return by_grams(views, problem)
+
+    def memory(self, views: Views) -> int:
+        """Return the bytes of both Gram matrices and their factors."""
+        return gram_memory(views)
+
+    def matrices(self, views: Views) -> str:
+        """Describe these matrices in words."""
+        return f"the {views.n_samples} x {views.n_samples} Gram matrices"
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """Return the expected cost: one pass, and twenty products of matrices to factor both."""
+        return Cost(self.name, 1.0, 20 * views.n_samples**3 * rates.factor, self.memory(views))

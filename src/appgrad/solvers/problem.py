@@ -9,6 +9,7 @@ import numpy as np
 
 from ..covariance.units import Ridge, kernel_ridges
 from ..machine.arrays import Array
+from .registry import KERNEL, LINEAR
 
 Products = tuple[Array, Array, Array, Array]
 
@@ -22,9 +23,9 @@ class Problem(NamedTuple):
     ridge: Ridge | tuple[Ridge, Ridge] = "auto"
 
     @property
-    def on_gram(self) -> bool:
-        """True if the views are Gram matrices K of kernels, with a ridge r K."""
-        return kernel_ridges(self.ridge) is not None
+    def kind(self) -> str:
+        """The kind of problem: kernel if the views are Gram matrices K with a ridge r K, else linear."""
+        return LINEAR if kernel_ridges(self.ridge) is None else KERNEL
 
 
 class Solution(NamedTuple):

@@ -91,6 +91,13 @@ class Solver(Protocol):
         """Return warnings about a run that has not converged, or whose residuals may understate its error."""
 
 
+class KernelSolver(Solver, Protocol):
+    """A solver that works on Gram matrices of kernels too."""
+
+    def for_kernels(self) -> Solver:
+        """Return the solver of the same name for Gram matrices."""
+
+
 class DirectSolver(Solver, Protocol):
     """A solver that needs one step."""
 
@@ -100,10 +107,10 @@ class DirectSolver(Solver, Protocol):
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution."""
 
-    def memory(self, views: Views, problem: Problem) -> int:
+    def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""
 
-    def matrices(self, views: Views, problem: Problem) -> str:
+    def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
 
 

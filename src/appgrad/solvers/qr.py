@@ -11,9 +11,9 @@ from ..covariance.units import ViewUnits, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
-from .costs import MATRICES, Cost, Rates, gram_memory
+from .costs import MATRICES, Cost, Rates
 from .direct import DirectBase
-from .gram import by_grams
+from .gram import GramSolver
 from .problem import Problem, Solution
 
 
@@ -65,22 +65,24 @@ def _mean_squares(R: Array, n: int) -> Array:
 
 
 class QRSolver(DirectBase):
-    """CCA from the triangular factor of the data; for kernels, from Gram matrices, which are not squared."""
+    """CCA from the triangular factor of the data."""
 
     name = "qr"
 
+    def for_kernels(self) -> GramSolver:
+        """Return the solver of Gram matrices, which it does not square either."""
+        return GramSolver(self.name)
+
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution from the triangular factor."""
-        return by_grams(views, problem) if problem.on_gram else qr(views, problem)
+        return qr(views, problem)
 
-    def memory(self, views: Views, problem: Problem) -> int:
+    def memory(self, views: Views) -> int:
         """Return the bytes of the factor, a merge of two, and the orthogonal factors of both sides."""
-        if problem.on_gram:
-            return gram_memory(views)
         p = views.n_features_x + views.n_features_y
         return 8 * MATRICES * min(views.n_samples, p) * p
 
-    def matrices(self, views: Views, problem: Problem) -> str:
+    def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
         return "the triangular factor"
 
@@ -89,7 +91,7 @@ class QRSolver(DirectBase):
         n, p = views.n_samples, views.n_features_x + views.n_features_y
         least = min(n, p)
         seconds = 5 * n * p * least * rates.square + 20 * least**2 * p * rates.factor
-        return Cost(self.name, 2.0, seconds, self.memory(views, Problem(k)))
+        return Cost(self.name, 2.0, seconds, self.memory(views))
 
 
 SOLVER = QRSolver()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from .protocol import Solver
+    from .protocol import KernelSolver, Solver
 
 # Kinds of problems: covariances of columns, Gram matrices of kernels, components of few columns.
 LINEAR, KERNEL, SPARSE = "linear", "kernel", "sparse"
@@ -46,10 +46,10 @@ DIRECT, ITERATIVE, FEW_COLUMNS = "exact", "lobpcg", "pursuit"
 MINIBATCHES = "stochastic"
 
 
-def solver(name: str) -> Solver:
-    """The solver of this name."""
+def solver(name: str, problem: str = LINEAR) -> Solver:
+    """The solver of this name, for this kind of problem."""
     found: Solver = import_module(f"{__package__}.{SOLVERS[name].module}").SOLVER
-    return found
+    return cast("KernelSolver", found).for_kernels() if problem == KERNEL else found
 
 
 def names(problem: str) -> tuple[str, ...]:

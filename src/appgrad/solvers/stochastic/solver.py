@@ -50,23 +50,18 @@ class StochasticSolver:
         """Return why options are refused: sparse components one by one, or with hard penalties."""
         return refused_by_steps(options)
 
+    def for_kernels(self) -> KernelStochasticSolver:
+        """Return the solver of Gram matrices."""
+        return KernelStochasticSolver()
+
     def require(self, views: Views, problem: Problem, options: Options) -> None:
-        """Raise if factors of Gram matrices, which minibatches need, do not fit into this machine."""
-        if problem.on_gram:
-            advice = "use solver='lobpcg', or an approximation"
-            require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)
+        """Require nothing: minibatches fit."""
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
-        """Set up a run on minibatches of rows, or of their coordinates in the feature spaces of kernels."""
-        if not problem.on_gram:
-            return _run(views, problem, options, rng, start)
-        there = coordinates(views, problem)
-        run = _run(CountedViews(there.views, parent=views), there.problem, options, rng, start)
-        return run._replace(
-            finish=lambda diagnostics, stopped: there.returned(run.finish(diagnostics, stopped))
-        )
+        """Set up a run on minibatches of rows."""
+        return _run(views, problem, options, rng, start)
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: the default passes, and one to measure the result."""
@@ -79,6 +74,25 @@ class StochasticSolver:
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget the user set; it always runs to its budget."""
         return out_of_budget(outcome, has_tol=False)
+
+
+class KernelStochasticSolver(StochasticSolver):
+    """Stochastic AppGrad on coordinates of rows in the feature spaces of kernels."""
+
+    def require(self, views: Views, problem: Problem, options: Options) -> None:
+        """Raise if factors of Gram matrices, which give the coordinates, do not fit into this machine."""
+        advice = "use solver='lobpcg', or an approximation"
+        require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)
+
+    def prepare(
+        self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
+    ) -> Run:
+        """Set up a run on minibatches of coordinates."""
+        there = coordinates(views, problem)
+        run = _run(CountedViews(there.views, parent=views), there.problem, options, rng, start)
+        return run._replace(
+            finish=lambda diagnostics, stopped: there.returned(run.finish(diagnostics, stopped))
+        )
 
 
 def _run(
