@@ -41,18 +41,18 @@ experiments: $(READY)
 bench: $(READY)
 	@test -n "$(APPGRAD_DATA)" || (echo "set APPGRAD_DATA to the folder of the data sets" >&2; exit 1)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt cca-zoo
-	$(BIN)/python -m benchmarks exact_mnist --record docs/results/benchmarks/mnist.json
-	$(BIN)/python -m benchmarks paper_curves --record docs/results/benchmarks/curves.json
-	$(BIN)/python -m benchmarks peak_memory --record docs/results/benchmarks/memory.json
-	$(BIN)/python -m benchmarks lobpcg_time --record docs/results/benchmarks/fast.json
-	$(BIN)/python -m benchmarks cost_growth --record docs/results/benchmarks/growth.json
-	$(BIN)/python -m benchmarks sparse_comparison --record docs/results/benchmarks/comparison.json
-	$(BIN)/python -m benchmarks one_pass --record docs/results/benchmarks/onepass.json
-	$(BIN)/python -m benchmarks larger_than_memory --record docs/results/benchmarks/outofcore.json
-	$(BIN)/python -m benchmarks kernel_cca --record docs/results/benchmarks/kernels.json
-	$(BIN)/python -m benchmarks sparse_cca --record docs/results/benchmarks/sparse.json
-	$(BIN)/python -m benchmarks dask_cluster --record docs/results/benchmarks/cluster.json
-	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/steps.json
+	$(BIN)/python -m benchmarks exact_mnist --record docs/results/benchmarks/exact_mnist.json
+	$(BIN)/python -m benchmarks paper_curves --record docs/results/benchmarks/paper_curves.json
+	$(BIN)/python -m benchmarks peak_memory --record docs/results/benchmarks/peak_memory.json
+	$(BIN)/python -m benchmarks lobpcg_time --record docs/results/benchmarks/lobpcg_time.json
+	$(BIN)/python -m benchmarks cost_growth --record docs/results/benchmarks/cost_growth.json
+	$(BIN)/python -m benchmarks sparse_comparison --record docs/results/benchmarks/sparse_comparison.json
+	$(BIN)/python -m benchmarks one_pass --record docs/results/benchmarks/one_pass.json
+	$(BIN)/python -m benchmarks larger_than_memory --record docs/results/benchmarks/larger_than_memory.json
+	$(BIN)/python -m benchmarks kernel_cca --record docs/results/benchmarks/kernel_cca.json
+	$(BIN)/python -m benchmarks sparse_cca --record docs/results/benchmarks/sparse_cca.json
+	$(BIN)/python -m benchmarks dask_cluster --record docs/results/benchmarks/dask_cluster.json
+	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/step_sizes.json
 	$(BIN)/python -m benchmarks import_time
 	$(BIN)/python -m benchmarks walks
 	@test -z "$(OTHER)" || $(BIN)/python -m benchmarks versions "$(OTHER)"

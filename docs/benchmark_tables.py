@@ -173,16 +173,16 @@ def _steps(page: Page, record: Record) -> None:
 
 
 BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
-    ("Exact CCA of MNIST, against peers", "mnist", _speed),
-    ("Iterations of LOBPCG", "fast", _iterations),
-    ("How cost grows", "growth", _growth),
-    ("Heuristics, held out", "comparison", _heuristics),
-    ("One look at every row: share of the exact correlation", "onepass", _onepass),
-    ("Files larger than memory", "outofcore", _files),
-    ("Kernel CCA of MNIST", "kernels", _kernels),
-    ("Sparse CCA: ten planted columns a side", "sparse", _sparse),
-    ("Clusters", "cluster", _cluster),
-    ("The authors' curves", "curves", _curves),
-    ("Memory", "memory", _memory),
-    ("Steps", "steps", _steps),
+    ("Exact CCA of MNIST, against peers", "exact_mnist", _speed),
+    ("Iterations of LOBPCG", "lobpcg_time", _iterations),
+    ("How cost grows", "cost_growth", _growth),
+    ("Heuristics, held out", "sparse_comparison", _heuristics),
+    ("One look at every row: share of the exact correlation", "one_pass", _onepass),
+    ("Files larger than memory", "larger_than_memory", _files),
+    ("Kernel CCA of MNIST", "kernel_cca", _kernels),
+    ("Sparse CCA: ten planted columns a side", "sparse_cca", _sparse),
+    ("Clusters", "dask_cluster", _cluster),
+    ("The authors' curves", "paper_curves", _curves),
+    ("Memory", "peak_memory", _memory),
+    ("Steps", "step_sizes", _steps),
 )

@@ -34,11 +34,13 @@ class Page:
         if (self.figures / f"{name}.png").exists():
             self.say(f"![{text}]({self._seen(self.figures)}/{name}.png)")
 
-    def made(self, header: Record, path: Path) -> None:
-        """Add how a record came about."""
+    def made(self, header: Record, path: Path, command: str | None = None) -> None:
+        """Add how a record came about; `command` is for one that has another name today."""
         versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
         link = f"[record]({self._seen(path)})"
-        self.say(f"`{header['command']}`, {header['date']}, {header['machine']}, {versions}; {link}.")
+        self.say(
+            f"`{command or header['command']}`, {header['date']}, {header['machine']}, {versions}; {link}."
+        )
 
     def _seen(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.page.parent)).as_posix()

@@ -230,13 +230,13 @@ def _totals(page: Page, header: Record, records: list[Record]) -> None:
 def _benchmarks(page: Page, folder: Path) -> None:
     page.say("## Benchmarks")
     page.say(
-        "Each a ratio or a count within one run where it can be; `make bench` runs them all, `python -m benchmarks` lists them (records of 0.1.0 name the files of that time). Dates and versions of records that had none are those of the commits that brought them."
+        "Each a ratio or a count within one run where it can be; `make bench` runs them all, `python -m benchmarks` lists them (records of 0.1.0 hold the names of that time). Dates and versions of records that had none are those of the commits that brought them."
     )
     for title, name, tell in BENCHMARKS:
         if (folder / f"{name}.json").exists():
             record = json.loads((folder / f"{name}.json").read_text())
             page.say(f"### {title}")
-            page.made(record, folder / f"{name}.json")
+            page.made(record, folder / f"{name}.json", f"python -m benchmarks {name}")
             tell(page, record)
 
 

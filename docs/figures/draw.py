@@ -3,7 +3,7 @@
     python docs/figures/draw.py
 
 The bound of Theorem 2.1 and section 3's sampled Gram matrix are the numbers that tests/project/test_theory.py checks,
-growth and crossing those of docs/results/benchmarks/growth.json, where python -m benchmarks cost_growth has written it.
+growth and crossing those of docs/results/benchmarks/cost_growth.json, where python -m benchmarks cost_growth has written it.
 """
 
 from __future__ import annotations

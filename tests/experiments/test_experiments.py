@@ -13,8 +13,10 @@ from appgrad.datasets import planted
 from appgrad.datasets.loaders import Paired
 from appgrad.experiments import EXPERIMENTS, bilingual, curves, run
 from appgrad.experiments.bilingual import translation_ranks
-from appgrad.experiments.curves import Curve, Judge, add_curve, checkpoints, reached, with_step
+from appgrad.experiments.curves import Curve, Judge, StepSearch, add_curve, checkpoints, reached, with_step
 from appgrad.experiments.records import read, writing
+
+SEARCH = StepSearch(ratio=1.5, least=30)
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +199,7 @@ def test_the_step_is_the_best_on_rows_held_out(solver, tmp_path):
     largest = max(np.linalg.eigvalsh(np.cov(view.T, bias=True)).max() for view in (p.X, p.y))
     assert judge.longest_step() == pytest.approx(1 / largest, rel=1e-3)
     with writing(tmp_path / "r.jsonl") as writer:
-        found = with_step(writer, judge, Curve("x", {"solver": solver, **curves.LETTER}, [20]), {})
+        found = with_step(writer, judge, Curve("x", {"solver": solver, **curves.LETTER}, [20]), SEARCH, {})
     _, tried = read(tmp_path / "r.jsonl")
     steady = {record["step"]: record["tcc"] for record in tried if record["steady"]}
     best = max(steady, key=lambda step: steady[step])
@@ -212,7 +214,7 @@ def test_a_step_that_runs_away_is_none(tmp_path, monkeypatch):
     sure = judge.longest_step()
     monkeypatch.setattr(Judge, "longest_step", lambda judge: 10 * sure)
     with writing(tmp_path / "r.jsonl") as writer:
-        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [30]), {})
+        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [30]), SEARCH, {})
         assert curve.params["step_size"] < 3 * sure
         add_curve(writer, judge, curve, 0, {})
         add_curve(writer, judge, curve._replace(params=curve.params | {"step_size": 10 * sure}), 0, {})
@@ -233,7 +235,7 @@ def test_trials_are_a_tenth_of_the_run_on_nine_tenths_of_the_rows(tmp_path, monk
     )
     with writing(tmp_path / "r.jsonl") as writer:
         curve = Curve("x", {"solver": "appgrad", **curves.LETTER}, [500])
-        with_step(writer, judge, curve, {"center": False})
+        with_step(writer, judge, curve, SEARCH, {"center": False})
     assert {record["iterations"] for record in read(tmp_path / "r.jsonl")[1]} == {50}
     for trial in asked:
         assert not trial.center
@@ -248,7 +250,7 @@ def test_steps_of_next_to_nothing_are_not_looked_for(tmp_path, monkeypatch):
     captured = iter([1.0, 0.5, 1.000001, 1.000002, 1.000003])
     monkeypatch.setattr(Judge, "tcc", lambda judge, A, B: (0.0, next(captured)))
     with writing(tmp_path / "r.jsonl") as writer:
-        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [3]), {})
+        curve = with_step(writer, judge, Curve("x", {"solver": "appgrad", **curves.LETTER}, [3]), SEARCH, {})
     first, longer, shorter = (record["step"] for record in read(tmp_path / "r.jsonl")[1])
     assert shorter < first < longer
     assert curve.params["step_size"] == first

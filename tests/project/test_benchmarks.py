@@ -49,3 +49,9 @@ def test_a_record_says_how_it_was_made(tmp_path):
 def test_make_bench_runs_them_all():
     text = (ROOT / "Makefile").read_text()
     assert all(f"-m benchmarks {name}" in text for name in listed())
+
+
+def test_records_have_the_names_of_benchmarks():
+    records = {path.stem for path in (ROOT / "docs" / "results" / "benchmarks").glob("*.json")}
+    assert records
+    assert records <= set(listed())

@@ -47,17 +47,24 @@ class Judge:
         return inside, outside
 
 
+class StepSearch(NamedTuple):
+    """A search for a constant step: ratio between the steps tried, and the fewest iterations of a trial."""
+
+    ratio: float
+    least: int
+
+
 class Curve(NamedTuple):
     """A method, its parameters, the iterations after which it is measured, and the number of seeds.
 
-    With `choose_step`, a step size is chosen first.
+    With `search`, a step size is chosen first.
     """
 
     method: str
     params: dict[str, Any]
     iterations: list[int]
     seeds: int = 1
-    choose_step: bool = False
+    search: StepSearch | None = None
 
 
 def checkpoints(last: int, each_decade: int = 8) -> list[int]:
@@ -73,8 +80,8 @@ def letter_curves(
     minibatches = {"solver": "stochastic", "normaliser": "batch", **stochastic}
     looks = [checkpoints(end, each_decade) for end in ends]
     return [
-        Curve("AppGrad", {"solver": "appgrad", **LETTER}, looks[0], choose_step=True),
-        Curve("stochastic AppGrad", minibatches | LETTER, looks[1], seeds, choose_step=True),
+        Curve("AppGrad", {"solver": "appgrad", **LETTER}, looks[0], search=StepSearch(1.5, 30)),
+        Curve("stochastic AppGrad", minibatches | LETTER, looks[1], seeds, StepSearch(2.0, 300)),
     ]
 
 
@@ -91,32 +98,31 @@ def our_curves(
     ]
 
 
-# Ratio between steps that are tried, and the fewest iterations of a trial.
-FACTOR = {"appgrad": 1.5, "stochastic": 2.0}
-TRIAL = {"appgrad": 30, "stochastic": 300}
 # Relative gain that a better step must have, or the search would go on to tiny steps for the last digits; and
 # the number of diverging steps after which it gives up.
 GAIN, SHORTEST = 1e-3, 20
 
 
-def with_step(writer: Writer, judge: Judge, curve: Curve, common: dict[str, Any]) -> Curve:
+def with_step(
+    writer: Writer, judge: Judge, curve: Curve, search: StepSearch, common: dict[str, Any]
+) -> Curve:
     """The curve with the constant step that captures most on a tenth of the training rows, held out.
 
     Steps start at one over the largest eigenvalue and get longer while that captures more, else shorter. A
     step that has to be cut because the iterate diverges does not count. A trial is a tenth as long as the
     run. The paper chooses steps by cross-validation on a small part of the training set.
     """
-    data, solver = judge.data, curve.params["solver"]
+    data = judge.data
     order = np.random.default_rng(0).permutation(data.X.shape[0])
     held, rest = np.sort(order[: len(order) // 10]), np.sort(order[len(order) // 10 :])
     parts = Paired(data.X[rest], data.y[rest], data.X[held], data.y[held])
     trial = Judge(judge.name, parts, judge.k, judge.center)
     last = curve.iterations[-1]
-    length, longest = min(last, max(TRIAL[solver], last // 10)), judge.longest_step()
+    length, longest = min(last, max(search.least, last // 10)), judge.longest_step()
 
     def tried(power: int) -> tuple[float, float]:
         """The correlation that a step captures (-1 if it had to be cut), and the step."""
-        step = float(f"{longest * FACTOR[solver] ** power:.3g}")
+        step = float(f"{longest * search.ratio**power:.3g}")
         params = {"step_size": step, "max_iter": length, "random_state": 0}
         model = _fitted(trial, common | curve.params | params)
         tcc, steady = trial.tcc(model.x_weights_, model.y_weights_)[1], not events_of(model)
@@ -160,9 +166,9 @@ def add_curves(
 ) -> Iterator[str]:
     """Write records of all curves; yields a text before each."""
     for curve in curves:
-        if curve.choose_step:
+        if curve.search is not None:
             yield f"{judge.name}: {curve.method}: choosing a step"
-            curve = with_step(writer, judge, curve, common)
+            curve = with_step(writer, judge, curve, curve.search, common)
         for seed in range(curve.seeds):
             yield f"{judge.name}: {curve.method}" + (f", seed {seed}" if curve.seeds > 1 else "")
             add_curve(writer, judge, curve, seed, common)
