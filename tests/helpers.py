@@ -28,7 +28,7 @@ SOLVERS = {"exact": exact, "qr": qr, "by_rows": by_rows}
 # The correlations of the problem that iterative solvers are tried on.
 RHO = [0.95, 0.8, 0.6, 0.3]
 
-# The iterative solvers with the options that make them exact enough to be compared, and how exact that is.
+# Iterative solvers with options that make them exact enough to be compared, and how exact that is.
 ITERATIVE = {
     "als": ({"solver": "als", "tol": 1e-7}, 1e-5),
     # With so little memory, p x p matrices count as large.
@@ -44,6 +44,8 @@ ITERATIVE = {
     "stochastic": ({"solver": "stochastic", "max_passes": 30, "batch_size": 100}, 0.01),
     "stochastic, one pass": ({"solver": "stochastic", "max_passes": 1, "batch_size": 20}, 0.1),
 }
+# Every solver of linear problems, likewise: what the contract of solvers is tried with.
+SOLVER_SETTINGS = {"exact": ({"solver": "exact"}, 1e-8), "qr": ({"solver": "qr"}, 1e-8), **ITERATIVE}
 
 
 def memmap(m, folder, name):

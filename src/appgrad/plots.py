@@ -1,5 +1,6 @@
 """Figures of models: `appgrad.plots` by its public name."""
 
-from .reporting.plots import biplot, convergence, loadings, scores, scree
+from .reporting.biplot import biplot
+from .reporting.plots import convergence, loadings, scores, scree
 
 __all__ = ["biplot", "convergence", "loadings", "scores", "scree"]

@@ -9,12 +9,12 @@ import pytest
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, plan
 from appgrad.data.sources import as_views
 from dask_helpers import MARKS, chunked, da, difference, distributed, workers
-from helpers import ITERATIVE, fitted
+from helpers import ITERATIVE, SOLVER_SETTINGS, fitted
 
 pytestmark = MARKS
 
 
-SOLVERS = {"exact": ({"solver": "exact"}, 0), "qr": ({"solver": "qr"}, 0), "auto": ({}, 0), **ITERATIVE}
+SOLVERS = {"auto": ({}, 0), **SOLVER_SETTINGS}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
