@@ -1,0 +1,198 @@
+"""Mistakes in fitting and the rooms above it."""
+
+from .mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "data/files",
+        "index.extend(range(low, high + 1))",
+        "index.extend(range(low, high))",
+        "test_columns_of_an_array_of_an_npz",
+    ),
+    Mutation(
+        "data/files",
+        "out[order[start:end]] = self.read",
+        "out[start:end] = self.read",
+        "TestH5::test_take",
+    ),
+    Mutation(
+        "data/files",
+        "return sum(f.st_size for f in found), max(f.st_mtime_ns for f in found)",
+        "return sum(f.st_size for f in found), 0",
+        "test_a_file_that_changes_between_passes_is_noticed",
+    ),
+    Mutation(
+        "data/files",
+        "index = np.arange(1, len(first))",
+        "index = np.arange(len(first))",
+        "test_row_labels_without_a_name_are_left_out",
+    ),
+    Mutation(
+        "data/cluster",
+        "return work.sweep.combine(copy.deepcopy(a), b)",
+        "return work.sweep.combine(a, b)",
+        "test_sums_of_two_groups_leave_these_as_they_are",
+    ),
+    Mutation(
+        "data/cluster",
+        "if sweep.seen is not None and i not in counted:",
+        "if sweep.seen is not None:",
+        "test_rows_count_once_when_a_pass_is_begun_anew",
+    ),
+    Mutation(
+        "data/cluster",
+        "return ArrayViews(here.x[place], here.y[place], names=self.names",
+        "return ArrayViews(here.x, here.y, names=self.names",
+        "TestWithoutClient::test_take",
+    ),
+    Mutation(
+        "fitting",
+        "keep = 0.5 ** (new.n / self.forget)",
+        "keep = 0.5 ** (1 / self.forget)",
+        "test_rows_are_forgotten_within_a_batch",
+    ),
+    Mutation(
+        "fitting",
+        "self.buffer.position, self.buffer.peaks = b.position, b.peaks",
+        "self.buffer.peaks = b.peaks",
+        "test_a_stream_goes_on_from_a_file",
+    ),
+    Mutation(
+        "fitting",
+        "counted.rows = round(saved.passes * counted.n_samples)",
+        "counted.rows = 0",
+        "test_a_run_goes_on_where_it_was_stopped",
+    ),
+    Mutation(
+        "fitting",
+        '("iter", "passes", "seconds", "flops")',
+        '("iter", "seconds", "passes", "flops")',
+        "test_passes_are_kept",
+    ),
+    Mutation(
+        "fitting",
+        "wrong = [name for name in found if name not in known]",
+        "wrong = []",
+        "test_states_of_another_version_are_refused",
+    ),
+    Mutation(
+        "fitting",
+        "if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:",
+        "if p < n or sum(ranks) < n:",
+        "test_no_warning_with_a_meaningful_ridge_or_enough_rows",
+    ),
+    Mutation(
+        "fitting",
+        "if direct.seconds > UNSURE * iterative.seconds:",
+        "if direct.seconds > iterative.seconds:",
+        "test_what_is_certain_is_taken_where_it_may_be_faster",
+    ),
+    Mutation(
+        "estimators",
+        "found = part @ W - center if sparse else (part - mean) @ W",
+        "found = part @ W if sparse else (part - mean) @ W",
+        "test_sparse_of_every_format",
+    ),
+    Mutation(
+        "estimators",
+        "x, y = (m.copy() for m in block.views)",
+        "x, y = block.views",
+        "test_rows_are_copied",
+    ),
+    Mutation(
+        "estimators",
+        "self.y_mean_ - slopes @ (self.x_weights_.T @ self.x_mean_)",
+        "self.y_mean_ + slopes @ (self.x_weights_.T @ self.x_mean_)",
+        "test_predict_with_all_components_is_least_squares",
+    ),
+    Mutation(
+        "estimators",
+        'remarks=_remarks(meta.get("remarks", [])),',
+        "remarks=(),",
+        "test_forced_correlations_are_called_so_again",
+    ),
+    Mutation(
+        "estimators",
+        'swapped = "; are the two views swapped?" if p == other else ""',
+        'swapped = ""',
+        "test_other_number_of_columns",
+    ),
+    Mutation(
+        "inference",
+        "if size >= 10 * k:",
+        "if size >= k:",
+        "test_few_rows_are_cross_validated",
+    ),
+    Mutation(
+        "inference",
+        "return HeldOut(correlations(U, V), method)",
+        "return HeldOut(correlations(U, U), method)",
+        "test_fit_json",
+    ),
+    Mutation(
+        "inference",
+        "return [(np.sort(order[size:]), np.sort(order[:size]))]",
+        "return [(np.sort(order), np.sort(order[:size]))]",
+        "test_fit_json",
+    ),
+    Mutation(
+        "reporting",
+        "lost = np.flatnonzero(others < training / 2) + 1",
+        "lost = np.flatnonzero(others < training / 3) + 1",
+        "test_half_of_the_correlation_is_what_must_be_left",
+    ),
+    Mutation(
+        "reporting",
+        "loadings[:, component] / np.where(std > 0, std, 1.0)",
+        "loadings[:, component]",
+        "test_loadings_are_correlations",
+    ),
+    Mutation(
+        "reporting",
+        "steps = steps[:: -max(1, -(-len(steps) // STEPS))][::-1]",
+        "steps = steps[:: max(1, -(-len(steps) // STEPS))]",
+        "test_a_run_has_a_curve",
+    ),
+    Mutation(
+        "reporting",
+        'text.replace("<", "\\\\u003c").replace(">", "\\\\u003e")',
+        "text",
+        "test_hostile_names_are_data",
+    ),
+    Mutation(
+        "cli",
+        "model.record_provenance(origin._replace(tested=tested))",
+        "model.record_provenance(origin._replace(tested=None))",
+        "test_a_model_file_knows_what_its_fit_has_shown",
+    ),
+    Mutation(
+        "cli",
+        "if first.resolve() == second.resolve():",
+        "if str(first) == second:",
+        "test_reports_that_cannot_be_written",
+    ),
+    Mutation(
+        "cli",
+        'remarks.append(f"{model.solver_} is a direct solver, which writes no checkpoint")',
+        "remarks += []",
+        "test_direct_solvers_say_that_they_write_no_checkpoint",
+    ),
+    Mutation(
+        "experiments",
+        "(~(np.diag(S)[:, None] > S)).sum(axis=1) - 1",
+        "(S > np.diag(S)[:, None]).sum(axis=1)",
+        "test_ranks_of_translations",
+    ),
+    Mutation(
+        "experiments",
+        "seconds=progress.seconds - looking,",
+        "seconds=progress.seconds,",
+        "test_looking_takes_no_time",
+    ),
+    Mutation(
+        "experiments",
+        "return (tcc if steady else -1.0), step",
+        "return tcc, step",
+        "test_a_step_that_runs_away_is_none",
+    ),
+]

@@ -1,0 +1,180 @@
+"""Mistakes in solvers."""
+
+from .mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "solvers",
+        "A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]",
+        "A, B = X * tx[:, None], Y * ty[:, None]",
+        "test_against_the_textbook",
+    ),
+    Mutation(
+        "solvers",
+        "condition = max(wx.condition, wy.condition)",
+        "condition = min(wx.condition, wy.condition)",
+        "test_auto_does_not_drop_a_nearly_dependent_column",
+    ),
+    Mutation(
+        "solvers",
+        "& (s > precision) & (s > rounding)",
+        "& (s > precision)",
+        "test_qr_takes_no_rounding_for_a_direction",
+    ),
+    Mutation(
+        "solvers",
+        "A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)",
+        "A, B = vx @ a, vy @ b",
+        "test_against_the_textbook",
+    ),
+    Mutation(
+        "solvers",
+        "back = fx.U / fx.s, fy.U / fy.s",
+        "back = fx.U * fx.s, fy.U * fy.s",
+        "test_agrees_with_the_textbook",
+    ),
+    Mutation(
+        "solvers",
+        "A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])",
+        "A, B = fx.U @ a, fy.U @ b",
+        "test_a_linear_kernel_is_linear_cca_at_every_ridge",
+    ),
+    Mutation(
+        "solvers",
+        "np.subtract(pairs[2][rows], pairs[1][rows] * scale, out=residuals[rows])",
+        "np.subtract(pairs[2][rows], pairs[1][rows], out=residuals[rows])",
+        "test_residuals_are_those_asked_for",
+    ),
+    Mutation(
+        "solvers",
+        "active = np.flatnonzero(state.residuals >= state.tol)",
+        "active = np.arange(len(state.residuals))",
+        "test_converged_pairs_are_locked",
+    ),
+    Mutation(
+        "solvers",
+        "Gxy = np.block([[grams.xy, right[:c]], [below[:d].T, right[c:]]])",
+        "Gxy = np.block([[grams.xy, right[:c]], [right[:c].T, right[c:]]])",
+        "test_every_iteration_captures_more",
+    ),
+    Mutation(
+        "solvers",
+        "to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T",
+        "to_x, to_y = P @ Q.T, Q @ P.T",
+        "test_als_is_algorithm_1",
+    ),
+    Mutation(
+        "solvers",
+        "Wy @ (Wy.T @ yx),",
+        "Wy @ (Wy.T @ state.products[3]),",
+        "test_als_is_algorithm_1",
+    ),
+    Mutation(
+        "solvers",
+        "return xx - xy @ Ny, yy - yx @ Nx",
+        "return xx - xy @ Nx, yy - yx @ Ny",
+        "test_appgrad_is_algorithms_3_and_4",
+    ),
+    Mutation(
+        "solvers",
+        "age = state.age + 1 if tcc >= min(state.trail) else 0",
+        "age = state.age + 1",
+        "test_momentum_restarts_when_less_is_captured",
+    ),
+    Mutation(
+        "solvers",
+        "return good._replace(caution=state.caution / factor, good=good),",
+        "return good._replace(good=good),",
+        "test_divergence_is_caught",
+    ),
+    Mutation(
+        "solvers",
+        "fall = min(1.0, 2 * (1 - batch.share)) if self.adaptive else 1.0",
+        "fall = 1.0 - batch.share",
+        "test_stochastic_is_algorithm_5",
+    ),
+    Mutation(
+        "solvers",
+        "good=(move.phi_t, move.psi_t) if size <= CALM else trial.good",
+        "good=(move.phi_t, move.psi_t)",
+        "test_only_calm_states_are_returned_to",
+    ),
+    Mutation(
+        "solvers",
+        "A, B = state.best",
+        "A, B = state.A, state.B",
+        "test_hard_thresholds_that_go_round_in_circles_end",
+    ),
+    Mutation(
+        "solvers",
+        "Diagnostics(field.dx * A, field.dy * B, tcc,",
+        "Diagnostics(A, B, tcc,",
+        "test_units_and_offsets_do_not_matter",
+    ),
+    Mutation(
+        "solvers",
+        "rx, ry = xy - (xx + ridge_x) * rho, yx - (yy + ridge_y) * rho",
+        "rx, ry = xy - xx * rho, yx - yy * rho",
+        "test_error_bounds_and_residuals_are_at_rounding_level",
+    ),
+    Mutation(
+        "solvers",
+        "fx, fy = fx * sign, fy * sign",
+        "fx, fy = fx * sign, fy",
+        "test_against_the_textbook",
+    ),
+    Mutation(
+        "solvers",
+        "used is not None and used >= limit:",
+        "used is not None and used > limit:",
+        "test_iterations",
+    ),
+    Mutation(
+        "solvers",
+        "np.maximum(peak, part * (new.var + (new.mean - known.mean) ** 2), out=peak)",
+        "np.maximum(peak, part * new.var, out=peak)",
+        "test_peaks_are_the_largest_mean_squares_of_a_minibatch",
+    ),
+    Mutation(
+        "solvers",
+        "last = 1 if limits.passes >= 2 and n > warm_up_rows(views) else 0",
+        "last = 0",
+        "test_one_of_several_passes_measures_the_result",
+    ),
+    Mutation(
+        "solvers",
+        "Gx, Gxy, Gy = there.grams(pairs.x_weights, pairs.y_weights)",
+        "Gx, Gxy, Gy = here.grams(pairs.x_weights, pairs.y_weights)",
+        "test_rows_held_out_do_not_flatter",
+    ),
+    Mutation(
+        "solvers",
+        "yx -= y @ (rho[:, None] * (x.T @ A))",
+        "yx -= y @ (x.T @ A)",
+        "test_what_is_taken_out_is_gone",
+    ),
+    Mutation(
+        "solvers",
+        "shrunk = np.where(kept, 1 - level / np.where(kept, sizes, 1.0), 0.0)",
+        "shrunk = np.where(kept, 1.0, 0.0)",
+        "test_thresholds",
+    ),
+    Mutation(
+        "solvers",
+        "target = S.Sxy.T @ (A @ inverse_root(A.T @ S.Sx @ A))",
+        "target = S.Sxy.T @ A",
+        "test_l1_agrees_with_proximal_steps",
+    ),
+    Mutation(
+        "solvers",
+        "A, B = A @ _leading(A.T @ SA, m), B @ _leading(B.T @ SB, m)",
+        "A, B = A[:, :m], B[:, :m]",
+        "test_pca_cca_is_the_cca_of_principal_components",
+    ),
+    Mutation(
+        "solvers",
+        "plain = xx - ridged[0], xy, yx, yy - ridged[1]",
+        "plain = xx, xy, yx, yy",
+        "test_the_ridge_is_in_the_gradient_and_in_the_normaliser",
+    ),
+]
