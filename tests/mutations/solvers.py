@@ -177,4 +177,16 @@ MUTATIONS = [
         "plain = xx, xy, yx, yy",
         "test_the_ridge_is_in_the_gradient_and_in_the_normaliser",
     ),
+    Mutation(
+        "solvers",
+        'return cast("KernelSolver", found).for_kernels() if problem == KERNEL else found',
+        "return found",
+        "test_a_linear_kernel_is_linear_cca_at_every_ridge",
+    ),
+    Mutation(
+        "solvers",
+        "found.gathers = False",
+        "found.gathers = True",
+        "test_agrees_with_the_textbook",
+    ),
 ]
