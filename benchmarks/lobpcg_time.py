@@ -20,7 +20,7 @@ import numpy as np
 
 from appgrad import CCA
 from appgrad.covariance.rows import RowCovariance
-from appgrad.solvers.lobpcg import LOBPCG
+from appgrad.solvers.lobpcg.iteration import LOBPCG
 
 from .data_sets import DATA
 from .measure import in_fresh_process, peak_extra_memory, save, seconds

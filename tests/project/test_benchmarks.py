@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 # Shared by benchmarks, or what finds them.
 SHARED = {"__init__", "__main__", "measure", "data_sets"}
+BENCHMARKS = [path for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in SHARED]
 
 
 def run(*arguments, code=0):
@@ -24,7 +27,7 @@ def listed():
 
 
 def test_all_are_listed():
-    assert set(listed()) == {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - SHARED
+    assert set(listed()) == {path.stem for path in BENCHMARKS}
 
 
 def test_each_has_a_function_to_run():
@@ -32,6 +35,11 @@ def test_each_has_a_function_to_run():
         tree = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text())
         assert "main" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         assert f"python -m benchmarks {name} " in ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BENCHMARKS))
+def test_each_starts_and_shows_its_options(name):
+    assert f"usage: python -m benchmarks {name}" in run(name, "--help")
 
 
 def test_an_unknown_name_is_an_error():
