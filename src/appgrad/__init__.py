@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
+    from . import baselines as baselines
     from . import datasets, plots
+    from . import metrics as metrics
     from .data.sources import open_views
     from .estimators.cca import CCA
     from .estimators.kernel import KernelCCA
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from .estimators.sparse import SparseCCA
     from .estimators.sparse_path import SparseCCACV, sparse_path
     from .fitting.plan import plan
-    from .fitting.warnings import OverfitWarning
+    from .fitting.remarks import OverfitWarning
     from .metrics import correlations, pcc, subspace_distance, tcc
 
 __all__ = [
@@ -37,12 +39,12 @@ __all__ = [
 ]
 
 # Modules that are public themselves.
-_MODULES = ("baselines", "datasets", "plots")
+_MODULES = ("baselines", "datasets", "metrics", "plots")
 # The module of each public name, imported on first use: a fit should not wait for what it does not need.
 _HOMES = {
     "CCA": "estimators.cca",
     "KernelCCA": "estimators.kernel",
-    "OverfitWarning": "fitting.warnings",
+    "OverfitWarning": "fitting.remarks",
     "SparseCCA": "estimators.sparse",
     "SparseCCACV": "estimators.sparse_path",
     "correlations": "metrics",
@@ -70,5 +72,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All names, also those not imported yet."""
-    return sorted({*globals(), *__all__, *_MODULES})
+    """Public names, also those not imported yet."""
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *_MODULES})

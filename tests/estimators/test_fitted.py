@@ -1,4 +1,4 @@
-"""A fitted model is one value: attributes that read it, calls that leave it unchanged, and `fitting.fit`."""
+"""A fitted model is one value: attributes that read it, and calls that leave it unchanged."""
 
 import copy
 import inspect
@@ -9,17 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, load
 from appgrad.data.arrays import ArrayViews
-from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
-from appgrad.fitting.fit import Fit, fit, generator
-from appgrad.fitting.streams.sums import Statistics
-from appgrad.solvers.problem import Limits, Problem
-from appgrad.solvers.protocol import Options
+from appgrad.fitting.streams.sums import SumStream
 
 NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
 
@@ -49,7 +45,7 @@ def data():
 @pytest.fixture
 def unsolvable(monkeypatch):
     """Streams may not be solved."""
-    monkeypatch.setattr(Statistics, "solution", lambda *args: pytest.fail("the stream was solved"))
+    monkeypatch.setattr(SumStream, "solution", lambda *args: pytest.fail("the stream was solved"))
 
 
 def attributes(model):
@@ -79,6 +75,12 @@ def test_attributes_are_only_read(data):
     model = CCA(2).fit(*data)
     with pytest.raises(AttributeError):
         model.x_weights_ = np.zeros((7, 2))
+    before = model.transform(data[0])
+    with pytest.raises(ValueError, match="read-only"):
+        model.x_weights_ *= -1
+    with pytest.raises(ValueError, match="read-only"):
+        model.canonical_correlations_[0] = 1
+    np.testing.assert_array_equal(model.transform(data[0]), before)
     with pytest.raises(AttributeError, match="no attribute 'feature_names_in_'"):
         _ = model.feature_names_in_
     model.fit(pd.DataFrame(data[0], columns=list("abcdefg")), data[1])
@@ -224,40 +226,3 @@ def test_warnings_point_at_the_line_that_calls(rng, tmp_path):
         found = lines_of_warnings(do)
         assert found
         assert all(line == (__file__, expected) for line in found)
-
-
-def counted(X, y):
-    return CountedViews(ArrayViews(X, y))
-
-
-def test_the_core_returns_a_value_and_warns_of_nothing(data):
-    options = Options("appgrad", limits=Limits(iterations=3), tol=1e-9)
-    found = fit(counted(*data), Problem(2), options, generator(0))
-    assert isinstance(found, Fit)
-    assert (found.solver, found.reason, found.iterations, found.resumed_from) == (
-        "appgrad",
-        "asked for",
-        3,
-        0,
-    )
-    assert [step["iteration"] for step in found.history] == [1, 2, 3]
-    assert [remark.category for remark in found.remarks] == [ConvergenceWarning]
-    assert not found.interrupted
-    with pytest.warns(ConvergenceWarning) as caught:
-        model = CCA(2, solver="appgrad", max_iter=3, tol=1e-9, random_state=0).fit(*data)
-    assert [remark.text.partition(" s,")[0] for remark in model.remarks] == [
-        str(w.message).partition(" s,")[0] for w in caught
-    ]
-    np.testing.assert_array_equal(model.x_weights_, found.solution.x_weights)
-    assert model.n_passes_ == found.passes
-
-
-def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
-    def interrupt(progress):
-        if progress.iteration == 4:
-            raise KeyboardInterrupt
-
-    found = fit(counted(*data), Problem(2), Options("appgrad", tol=0), generator(0), callback=interrupt)
-    assert found.interrupted
-    assert found.iterations == 3
-    assert not found.remarks

@@ -17,6 +17,7 @@ from appgrad.covariance.moments import moments
 from appgrad.covariance.units import KernelRidge, units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.kernel_fitting import Asked, grams
+from appgrad.solvers import registry
 from appgrad.solvers.appgrad import AppGrad
 from helpers import failed_checks, in_phase, quiet, sparse_counts
 from kernel_problems import assert_same_scores, circle, related, xor
@@ -36,6 +37,20 @@ SOLVERS = {
     "appgrad": ({"tol": 1e-8}, 1e-4),
     "stochastic": ({"max_passes": 200, "batch_size": 40}, 2e-3),
 }
+
+
+def test_every_solver_of_kernel_problems_is_listed():
+    assert set(SOLVERS) == set(registry.names(registry.KERNEL)) - {registry.AUTO}
+
+
+@pytest.mark.parametrize("solver", ["exact", "qr", "stochastic"])
+def test_gram_matrices_too_large_for_this_machine_are_refused(solver, rng, monkeypatch):
+    X, Y, *_ = related(rng)
+    monkeypatch.setattr("appgrad.solvers.costs.physical_memory", lambda: 10**6)
+    expected = rf"solver='{solver}' needs about 1 MB .*: use solver='lobpcg', or an approximation"
+    with pytest.raises(ValueError, match=expected):
+        KernelCCA(1, solver=solver).fit(X, Y)
+    assert KernelCCA(1, solver="lobpcg", ridge=0.1, random_state=0).fit(X, Y).solver_ == "lobpcg"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -108,3 +108,24 @@ def test_a_first_batch_that_does_not_vary_is_refused(rng):
     model = KernelCCA(1, approximation="fourier", n_landmarks=20)
     with pytest.raises(ValueError, match="first batch of X does not vary"):
         model.partial_fit(np.zeros((200, 2)), rng.standard_normal((200, 2)))
+
+
+@pytest.mark.parametrize("wrong", [{"ridge": -1}, {"n_components": 0}, {"kernel": "none"}])
+def test_parameters_that_became_wrong_add_no_rows(wrong, rng):
+    X, Y, *_ = related(rng, n=400)
+    first, other = (
+        KernelCCA(2, approximation="nystroem", n_landmarks=20, random_state=0).partial_fit(X[:200], Y[:200])
+        for _ in range(2)
+    )
+    before, right = first.canonical_correlations_, {name: getattr(first, name) for name in wrong}
+    first.set_params(**wrong)
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        first.partial_fit(X[200:], Y[200:])
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        first.merge(other)
+    first.set_params(**right)
+    assert first.n_samples_ == 200
+    np.testing.assert_array_equal(first.canonical_correlations_, before)
+    for model in (first, other):
+        model.partial_fit(X[200:], Y[200:])
+    np.testing.assert_array_equal(first.canonical_correlations_, other.canonical_correlations_)

@@ -107,7 +107,7 @@ def test_damaged_inside(model, tmp_path):
 TAMPERED = {
     "weights with NaN": lambda arrays, meta: arrays["x_weights_"].fill(np.nan),
     "other shapes": lambda arrays, meta: arrays.update(y_loadings_=arrays["y_loadings_"][:1]),
-    "other slopes": lambda arrays, meta: arrays.update(_y_slopes=arrays["_y_slopes"][:, :1]),
+    "other slopes": lambda arrays, meta: arrays.update(y_slopes_=arrays["y_slopes_"][:, :1]),
     "text": lambda arrays, meta: arrays.update(x_mean_=np.array(["a"] * 4)),
     "fewer names": lambda arrays, meta: meta.update(feature_names=[["a"], None]),
     "version": lambda arrays, meta: meta.update(version="2"),

@@ -12,7 +12,7 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.fitting.choose import chosen, costs, direct_solver
 from appgrad.fitting.plan import measured_rates
 from appgrad.machine.memory import budget
-from appgrad.machine.units import duration, size
+from appgrad.machine.readable import duration, size
 from appgrad.solvers.costs import NOMINAL
 
 
@@ -87,8 +87,10 @@ def test_what_is_taken_depends_on_no_cores(threads):
 
 @pytest.mark.parametrize("megabytes", [1, 64, 1024])
 def test_auto_keeps_to_the_budget(megabytes):
-    for p in (50, 200, 500, 1000, 3000, 10000):
-        views = shaped(20000, p, p)
+    shapes = [(20000, p) for p in (50, 200, 500, 1000, 3000, 10000)]
+    # With more columns than rows, the solver that may have to take over needs more than the first.
+    for n, p in (*shapes, (30, 4000), (300, 4000)):
+        views = shaped(n, p, p)
         with config_context(working_memory=megabytes):
             choice = chosen(views, costs(views, 5))
             assert budget() == megabytes * 2**20
@@ -106,6 +108,11 @@ def test_the_budget_is_kept_in_a_fit(rng):
     with config_context(working_memory=0.1):
         model = CCA(2, random_state=0).fit(X, Y)
     assert (best.solver_, model.solver_) == ("exact", "lobpcg")
+    wide = shaped(30, 4000, 4000)
+    with config_context(working_memory=1):
+        reason = chosen(wide, costs(wide, 5)).reason
+    expected = "the triangular matrices of 4000 + 4000 columns and their factors would need 19 MB, more than"
+    assert reason.startswith(expected)
     assert model.solver_reason_ == (
         "the covariances of 40 + 30 columns and their factors would need 392 kB, more than the budget of "
         "105 kB (scikit-learn's working_memory), so it iterates on thin products"

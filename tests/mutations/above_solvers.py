@@ -195,4 +195,28 @@ MUTATIONS = [
         "return tcc, step",
         "test_a_step_that_runs_away_is_none",
     ),
+    Mutation(
+        "fitting",
+        "free = options.solver == registry.AUTO\n    if free",
+        "free = True\n    if free",
+        "TestSolverContract::test_the_solver_asked_for_is_taken_on_any_data",
+    ),
+    Mutation(
+        "fitting",
+        "return [solver] if solver.successor is None else [solver, direct_solver(solver.successor)]",
+        "return [solver]",
+        "test_auto_keeps_to_the_budget",
+    ),
+    Mutation(
+        "estimators",
+        "if self._fitted is known:",
+        "if True:",
+        "test_rows_that_come_while_the_solution_is_computed_are_counted",
+    ),
+    Mutation(
+        "estimators",
+        "rows = self._renewed(rows._replace(n_samples=rows.n_samples + x.shape[0]))",
+        "rows = rows._replace(n_samples=rows.n_samples + x.shape[0])",
+        "test_parameters_that_became_wrong_add_no_rows",
+    ),
 ]

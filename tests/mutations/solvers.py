@@ -179,7 +179,7 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        'return cast("KernelSolver", found).for_kernels() if problem == KERNEL else found',
+        'return cast("KernelSolver", found).for_kernels() if kind == KERNEL else found',
         "return found",
         "test_a_linear_kernel_is_linear_cca_at_every_ridge",
     ),
@@ -188,5 +188,17 @@ MUTATIONS = [
         "found.gathers = False",
         "found.gathers = True",
         "test_agrees_with_the_textbook",
+    ),
+    Mutation(
+        "solvers",
+        "alternative = APPROXIMATE",
+        "alternative = \"'auto'\"",
+        "test_gram_matrices_too_large_for_this_machine_are_refused",
+    ),
+    Mutation(
+        "solvers",
+        'require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)',
+        "del advice",
+        "test_gram_matrices_too_large_for_this_machine_are_refused[stochastic]",
     ),
 ]

@@ -85,5 +85,5 @@ def test_readers_and_interpreters_are_told_the_same():
     homes = {alias.name: node.module for node in block.body for alias in node.names}
     modules = {name for name, module in homes.items() if module is None}
     assert {name: module for name, module in homes.items() if module} == appgrad._HOMES
-    assert modules <= set(appgrad._MODULES)
-    assert set(homes) | {"__version__"} == set(appgrad.__all__)
+    assert modules == set(appgrad._MODULES)
+    assert set(appgrad._HOMES) | {"__version__", "datasets", "plots"} == set(appgrad.__all__)

@@ -156,7 +156,8 @@ def test_half_of_the_correlation_is_what_must_be_left(data):
     model = CCA(3).fit(*data)
     others = model.training_correlations_ * [0.51, 0.49, 0.51]
     assert overfitted(model, others) == [
-        "component 2: less than half of the correlation is left on held-out rows; try a --ridge"
+        "component 2: less than half of the correlation is left on held-out rows; try a ridge, or "
+        "fewer components"
     ]
 
 

@@ -1,20 +1,29 @@
 """Contract of solvers: tests that every solver of linear problems must pass, with each of its settings."""
 
+import time
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from appgrad import load, plan
+from appgrad import CCA, load, plan
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.solvers import registry
-from helpers import BACKENDS, RHO, SOLVER_SETTINGS, fitted, sparse_counts
+from helpers import BACKENDS, ITERATIVE, RHO, SOLVER_SETTINGS, fitted, sparse_counts
 
 
 def test_every_solver_of_linear_problems_is_listed():
     listed = {params["solver"] for params, _ in SOLVER_SETTINGS.values()}
     assert listed == set(registry.names(registry.LINEAR)) - {registry.AUTO}
+
+
+def without_memory(params):
+    """The parameters of an estimator among those of `helpers.fitted`."""
+    return {name: value for name, value in params.items() if name != "working_memory"}
 
 
 @pytest.mark.parametrize("solver", SOLVER_SETTINGS)
@@ -96,6 +105,13 @@ class TestSolverContract:
         model = fitted(p.X, p.y, **params)
         np.testing.assert_allclose(model.canonical_correlations_, [0.8] * 3, atol=3 * tolerance)
 
+    def test_the_solver_asked_for_is_taken_on_any_data(self, params, rng):
+        X, Y = rng.standard_normal((500, 5)), rng.standard_normal((500, 4))
+        # Nearly dependent: "auto" would go on to another solver.
+        X[:, 1] = X[:, 0] + 1e-9 * X[:, 1]
+        model = fitted(X, Y, k=1, ridge=0, **params)
+        assert (model.solver_, model.solver_reason_) == (params["solver"], "asked for")
+
     def test_seeds_repeat_to_the_last_bit(self, params, data):
         first, second = (fitted(*data, **params) for _ in range(2))
         np.testing.assert_array_equal(first.x_weights_, second.x_weights_)
@@ -116,6 +132,62 @@ class TestSolverContract:
         assert model.n_iter_[0] == 1
         assert np.all(np.isfinite(model.x_weights_))
 
+    def test_an_interrupt_before_the_first_step_leaves_nothing(self, params, data):
+        def callback(progress):
+            raise KeyboardInterrupt
+
+        model = CCA(2, callback=callback, random_state=0, **without_memory(params))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*data)
+        assert not hasattr(model, "canonical_correlations_")
+
     def test_its_cost_is_planned(self, params, data):
         (cost,) = (cost for cost in plan(*data).costs if cost.solver == params["solver"])
         assert min(cost[1:]) > 0
+
+
+@pytest.mark.parametrize("solver", sorted({params["solver"] for params, _ in ITERATIVE.values()}))
+class TestBudgets:
+    """What every iterative solver does with its budgets, and when it is stopped."""
+
+    def test_iterations_are_kept(self, solver, data):
+        with pytest.warns(ConvergenceWarning, match=f"{solver} stopped at its max_iter after 7 iterations"):
+            model = CCA(3, solver=solver, tol=0, max_iter=7, random_state=0).fit(*data)
+        assert model.n_iter_ == [7] * 3
+        assert [row["iteration"] for row in model.history_] == list(range(1, 8))
+
+    def test_flops_are_kept_and_grow(self, solver, data):
+        model = fitted(*data, solver=solver, tol=0, max_iter=20)
+        flops = [row["flops"] for row in model.history_]
+        assert np.all(np.diff(flops) > 0)
+        stopped = fitted(*data, solver=solver, tol=0, max_flops=flops[9], max_iter=20)
+        assert stopped.n_iter_[0] == 10
+
+    def test_seconds_are_kept(self, solver, data):
+        """A run of seconds ends soon after them; a machine may be busy, so not much is asked for."""
+        start = time.perf_counter()
+        model = fitted(*data, solver=solver, tol=0, max_seconds=0.3, max_iter=10**6, max_passes=10**6)
+        assert time.perf_counter() - start < 5
+        assert np.all(np.isfinite(model.x_weights_))
+
+    def test_a_callback_stops_without_a_warning(self, solver, data):
+        def callback(progress):
+            assert np.isfinite(progress.solution().x_weights).all()
+            return progress.iteration == 4
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = CCA(2, solver=solver, tol=0, callback=callback, random_state=0).fit(*data)
+        assert model.n_iter_[0] == 4
+
+    def test_an_interrupt_leaves_a_model(self, solver, data):
+        def callback(progress):
+            if progress.iteration == 6:
+                raise KeyboardInterrupt
+
+        model = CCA(2, solver=solver, tol=0, callback=callback, random_state=0)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*data)
+        assert model.n_iter_[0] == 5
+        assert model.canonical_correlations_[0] > 0.3
+        assert model.transform(data[0]).shape == (2000, 2)

@@ -19,6 +19,7 @@ from appgrad.machine.arrays import Array
 from appgrad.solvers import registry
 from appgrad.solvers.batch import BatchSolver
 from appgrad.solvers.costs import Cost
+from appgrad.solvers.exact import ExactSolver
 from appgrad.solvers.problem import Diagnostics
 
 
@@ -130,6 +131,34 @@ def test_statistics_alone_are_for_solvers_that_keep_sums(solver, toy):
     else:
         with pytest.raises(ValueError, match=rf"solver='{solver}' needs rows: use 'auto' or 'exact' here"):
             CCA.from_covariance(50, S, S, 0.5 * S, n_components=1, solver=solver)
+
+
+def test_a_listed_solver_of_sums_solves_streams(toy, monkeypatch):
+    class Direct(ExactSolver):
+        name = "direct"
+
+        def solve_moments(self, second, widths, dtype, problem):
+            found = super().solve_moments(second, widths, dtype, problem)
+            return found._replace(correlations=found.correlations / 2)
+
+    module = ModuleType("appgrad.solvers.direct_toy")
+    module.SOLVER = Direct()
+    monkeypatch.setitem(sys.modules, "appgrad.solvers.direct_toy", module)
+    entry = registry.Entry("direct_toy", "an example", (registry.LINEAR,), False, registry.SUMS)
+    monkeypatch.setitem(registry.SOLVERS, "direct", entry)
+    model = CCA(2, solver="direct").partial_fit(toy.X, toy.y)
+    exact = CCA(2).fit(toy.X, toy.y)
+    assert (model.solver_, model.solver_reason_) == ("direct", "asked for")
+    np.testing.assert_allclose(model.canonical_correlations_, exact.canonical_correlations_ / 2)
+    with pytest.raises(
+        ValueError, match="solver='lobpcg' needs rows: use 'auto' or 'exact' or 'direct' here"
+    ):
+        CCA.from_covariance(50, np.eye(2), np.eye(2), np.eye(2) / 2, n_components=1, solver="lobpcg")
+
+
+@pytest.mark.parametrize("name", registry.names(registry.KERNEL)[1:])
+def test_solvers_of_kernel_problems_have_a_form_for_them(name):
+    assert registry.solver(name, registry.KERNEL).name == name
 
 
 @pytest.mark.parametrize("solver", ["qr", "auto", "unknown"])

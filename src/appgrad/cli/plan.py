@@ -6,7 +6,7 @@ from rich.table import Table
 
 from ..data.sources import open_views
 from ..fitting.plan import plan
-from ..machine.units import duration, size
+from ..machine.readable import duration, size
 from .terminal import out, print_json, say
 
 

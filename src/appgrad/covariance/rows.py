@@ -93,10 +93,6 @@ class RowCovariance(RowProducts):
         rows = np.sort(rng.permutation(self.n)[:size])
         return RowCovariance(gathered(self.views.take(rows)), self.moments, self.units, self.dtype)
 
-    def dense(self) -> MatrixCovariance:
-        """The same operator on p x p matrices gathered in one pass."""
-        return _on_matrices(self.views, self.units)
-
     def restricted(self, x: Array, y: Array) -> Matrices:
         """The matrices of these columns, without the ridge: one pass over the rows."""
         small = _on_matrices(ColumnViews(self.views, x, y), self.units.restricted(x, y))

@@ -53,7 +53,7 @@ class Asked(NamedTuple):
         return Kernel(self.name, gamma, self.degree, self.coef0, function)
 
 
-class Fitted(NamedTuple):
+class FittedFeatures(NamedTuple):
     """Two maps, the views they make, variances in feature space along its principal directions, and gammas.
 
     `diagonals` are those of the Gram matrices if the views are Gram matrices, else None.
@@ -66,7 +66,7 @@ class Fitted(NamedTuple):
     diagonals: tuple[Array, Array] | None = None
 
 
-def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random.Generator) -> Fitted:
+def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random.Generator) -> FittedFeatures:
     """Centred Gram matrices as views: in memory where they fit into the budget, else computed in every pass.
 
     The rows themselves are kept, since new rows are compared with them.
@@ -113,7 +113,9 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
     found = MappedViews(rows, *maps) if kept is None else kept
     # Rounding may give a row at the mean a slightly negative squared distance from it.
     diagonals = np.maximum(diagonals, 0.0)
-    return Fitted((maps[0], maps[1]), found, _pair(variances), _pair(gammas), (diagonals[0], diagonals[1]))
+    return FittedFeatures(
+        (maps[0], maps[1]), found, _pair(variances), _pair(gammas), (diagonals[0], diagonals[1])
+    )
 
 
 def features(
@@ -123,7 +125,7 @@ def features(
     counts: tuple[int, int],
     center: bool,
     rng: np.random.Generator,
-) -> Fitted:
+) -> FittedFeatures:
     """Features of an approximation as views, computed in every pass."""
     n = views.n_samples
     landmarks = rng.permutation(n)[: max(*counts, SAMPLE)]
@@ -149,7 +151,7 @@ def features(
         else:
             maps.append(_fourier(kernel.gamma, m.shape[1], count, shift, rng))
     found = MappedViews(views, *maps)
-    return Fitted((maps[0], maps[1]), found, _pair(variances), _pair(gammas))
+    return FittedFeatures((maps[0], maps[1]), found, _pair(variances), _pair(gammas))
 
 
 def median_gamma(rows: Matrix) -> float:

@@ -168,15 +168,12 @@ class Views(Protocol):
     def order(self, rng: np.random.Generator) -> Array:
         """All rows in a random order that is fast to read."""
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
-        """Minibatches of `size` rows in random order, each row once; the last one may be shorter."""
-
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages: view 0 is X, view 1 is y."""
 
 
 class BaseViews:
-    """Base of all back ends: reductions and minibatches in terms of `blocks` and `take`."""
+    """Base of all back ends: reductions in terms of `blocks`, and an order for minibatches."""
 
     n_samples: int
     widths: tuple[int, ...]
@@ -225,12 +222,6 @@ class BaseViews:
     def order(self, rng: np.random.Generator) -> Array:
         """All rows in random order."""
         return rng.permutation(self.n_samples)
-
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
-        """Minibatches of rows in random order, each row once."""
-        order = self.order(rng)
-        for start in range(0, self.n_samples, size):
-            yield self.take(np.sort(order[start : start + size]))
 
     @property
     def n_features_x(self) -> int:

@@ -9,12 +9,19 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ..fitting.fit import Fit
-from ..fitting.streams.steps import Sketch
-from ..fitting.streams.sums import Statistics
-from ..fitting.warnings import Remark, issue
+from ..fitting.remarks import Remark, issue
+from ..fitting.streams.steps import StepStream
+from ..fitting.streams.sums import SumStream
 from ..machine.arrays import Array
 from .fitted import Fitted
 from .provenance import Origin
+
+
+def _read_only(array: Array) -> Array:
+    """A view of an array that cannot be written to: models are values, which several may share."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class FittedAttributes:
@@ -25,7 +32,7 @@ class FittedAttributes:
     """
 
     _fitted: Fitted | None = None
-    _stream: Statistics | Sketch | None = None
+    _stream: SumStream | StepStream | None = None
     # Attributes of the rows, which can be read before a stream is solved.
     _of_rows: ClassVar[frozenset[str]] = frozenset(
         ("n_samples_", "n_features_in_", "n_features_y_", "feature_names_in_", "feature_names_y_")
@@ -34,42 +41,42 @@ class FittedAttributes:
     @property
     def canonical_correlations_(self) -> Array:
         """Correlations of the problem with its ridge, descending."""
-        return self._solved().solution.correlations
+        return _read_only(self._solved().solution.correlations)
 
     @property
     def training_correlations_(self) -> Array:
         """Correlations of the scores of the training rows."""
-        return self._solved().solution.training_correlations
+        return _read_only(self._solved().solution.training_correlations)
 
     @property
     def x_weights_(self) -> Array:
         """Weights of the first view."""
-        return self._solved().solution.x_weights
+        return _read_only(self._solved().solution.x_weights)
 
     @property
     def y_weights_(self) -> Array:
         """Weights of the second view."""
-        return self._solved().solution.y_weights
+        return _read_only(self._solved().solution.y_weights)
 
     @property
     def x_mean_(self) -> Array:
         """Means of the columns of the first view, or of their features."""
-        return self._solved().solution.mean_x
+        return _read_only(self._solved().solution.mean_x)
 
     @property
     def y_mean_(self) -> Array:
         """Means of the columns of the second view, or of their features."""
-        return self._solved().solution.mean_y
+        return _read_only(self._solved().solution.mean_y)
 
     @property
     def residuals_(self) -> Array:
         """Relative residual of each pair in the canonical equations."""
-        return self._solved().solution.residuals
+        return _read_only(self._solved().solution.residuals)
 
     @property
     def error_bounds_(self) -> Array:
         """Upper bound of the distance of each correlation to a true one; NaN where it is not known."""
-        return self._solved().solution.error_bounds
+        return _read_only(self._solved().solution.error_bounds)
 
     @property
     def n_iter_(self) -> list[int]:
@@ -197,7 +204,9 @@ class FittedAttributes:
         if known.fit is not None:
             return known.fit
         found = self._fit_of_stream()
-        self._fitted = known._replace(fit=found)
+        # If another thread has added rows or fitted meanwhile, its model stays.
+        if self._fitted is known:
+            self._fitted = known._replace(fit=found)
         issue(found.remarks)
         return found
 
@@ -215,22 +224,22 @@ class ColumnAttributes(FittedAttributes):
     @property
     def x_loadings_(self) -> Array:
         """Covariances of the columns of the first view with its scores."""
-        return self._solved().solution.x_loadings
+        return _read_only(self._solved().solution.x_loadings)
 
     @property
     def y_loadings_(self) -> Array:
         """Covariances of the columns of the second view with its scores."""
-        return self._solved().solution.y_loadings
+        return _read_only(self._solved().solution.y_loadings)
 
     @property
     def x_std_(self) -> Array:
         """Standard deviations of the columns of the first view."""
-        return self._solved().solution.std_x
+        return _read_only(self._solved().solution.std_x)
 
     @property
     def y_std_(self) -> Array:
         """Standard deviations of the columns of the second view."""
-        return self._solved().solution.std_y
+        return _read_only(self._solved().solution.std_y)
 
     @property
     def x_rotations_(self) -> Array:

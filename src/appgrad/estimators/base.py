@@ -23,7 +23,7 @@ from ..fitting.fit import fit, generator
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
-from ..fitting.warnings import issue, trivial
+from ..fitting.remarks import issue, trivial
 from ..machine.arrays import Array, Matrix
 from ..metrics import correlations, paired_correlations
 from ..solvers.problem import Problem, Progress, Solution
@@ -241,9 +241,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         back_end, label = dask_back_end(), "Xy"[view]
         if not is_dask(data):
             raise TypeError(f"{label} is not of Dask, and the other view is: use the same for both")
-        columns = getattr(data, "columns", None)
-        p = data.shape[1] if columns is None and data.ndim == 2 else 1 if columns is None else len(columns)
-        names = None if columns is None else feature_names(data._meta)
+        p, names = back_end.columns_of(data)
         self._require_columns(p, names, view, label)
         scores = self._projection(view)
         return back_end.lazily(data, _chunk_scores, scores, scores.n_features)

@@ -12,14 +12,12 @@ from sklearn.utils import Tags
 from ..covariance.units import KernelRidge
 from ..data.derived import CountedViews
 from ..data.inputs import is_dask
-from ..data.kernel_fitting import Asked, Fitted, default_ridge, features, grams
+from ..data.kernel_fitting import Asked, FittedFeatures, default_ridge, features, grams
 from ..data.kernels import KERNELS, Gram, Learned, Map, MappedViews, stored
 from ..data.views import Views
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
+from ..fitting.remarks import flexible, issue, memorised, said, trivial
 from ..fitting.saved_state import same_parts
-from ..fitting.streams.steps import Sketch
-from ..fitting.streams.sums import Statistics
-from ..fitting.warnings import flexible, issue, memorised, said, trivial
 from ..machine.arrays import Array
 from ..machine.memory import budget
 from ..solvers import registry
@@ -252,12 +250,11 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
             "approximation='nystroem' or 'fourier'"
         )
 
-    def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
-        """The `Rows` of a stream, with the ridge for their current number."""
+    def _renewed(self, rows: Rows) -> Rows:
+        """Update the ridge, which depends on the number of rows."""
         assert rows.learned is not None
         problem, _ = self.problem_and_options()
         ridge = _ridges(problem, rows.learned.variances, rows.n_samples, rows.learned.maps)
-        stream.ridge(ridge)
         return rows._replace(learned=rows.learned._replace(ridge=ridge))
 
     def merge(self, other: Any) -> Self:
@@ -350,7 +347,7 @@ def asked_kernels(params: dict[str, Any]) -> tuple[tuple[Asked, Asked], tuple[in
     return (found[0], found[1]), (int(counts[0]), int(counts[1]))
 
 
-def learned_of(found: Fitted, problem: Problem, n: int) -> Learned:
+def learned_of(found: FittedFeatures, problem: Problem, n: int) -> Learned:
     """What a kernel model has learned from n rows: maps, variances, gammas and ridges."""
     ridge = _ridges(problem, found.variances, n, found.maps)
     return Learned(found.maps, found.variances, found.gammas, ridge)

@@ -12,11 +12,11 @@ from ..data.display import shown
 from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Nystroem
 from ..fitting import archive, old_files
 from ..fitting.fit import Fit
+from ..fitting.remarks import OverfitWarning, Remark
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
 from ..fitting.streams.kinds import KINDS, Stream, kind_of
-from ..fitting.streams.steps import Sketch
-from ..fitting.streams.sums import Statistics
-from ..fitting.warnings import OverfitWarning, Remark
+from ..fitting.streams.steps import StepStream
+from ..fitting.streams.sums import SumStream
 from ..machine.arrays import Array
 from ..solvers.problem import Solution
 from ..version import __version__
@@ -45,7 +45,7 @@ COLUMN_ARRAYS = {
     "y_loadings_": "y_loadings",
     "x_std_": "std_x",
     "y_std_": "std_y",
-    "_y_slopes": "y_slopes",
+    "y_slopes_": "y_slopes",
 }
 
 
@@ -66,7 +66,7 @@ def save(model: BaseCCA, path: str | os.PathLike[str]) -> None:
         "feature_names": [None if names is None else [str(name) for name in names] for names in rows.names],
     }
     meta["stream"], arrays = _packed_stream(stream)
-    meta["more"], more = _packed_learned(rows.learned)
+    meta["learned"], more = _packed_learned(rows.learned)
     # A stream has rows that are not in these files.
     origin = None if stream is not None else model.provenance
     meta["origin"] = None if origin is None else origin.packed()
@@ -91,6 +91,8 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     0.498082
     """
     arrays, meta = archive.read(path)
+    if meta.get("version") == 1:
+        old_files.rename_parts(arrays, meta)
     if meta.get("estimator") not in ESTIMATORS:
         raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
     try:
@@ -157,7 +159,7 @@ def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
     learned: Learned | None = None
     if kernel:
         read = old_files.kernel_facts if meta["version"] == 1 else unpacked
-        learned = read(meta.get("more"), arrays)
+        learned = read(meta.get("learned"), arrays)
         if not isinstance(learned, Learned):
             raise TypeError("it holds nothing that was learned of rows")
         for f, p in zip(learned.maps, (p1, p2), strict=True):
@@ -219,7 +221,7 @@ def _history(found: Any) -> list[dict[str, Any]]:
 
 def _require_whole(name: str, array: Array, widths: tuple[int, int], k: int) -> None:
     """Raise TypeError unless an array of a file has the shape its name asks for, and is finite."""
-    view = name.lstrip("_")[:2]
+    view = name[:2]
     shape: tuple[int, ...] = (k,)
     if view in ("x_", "y_"):
         p = widths[("x_", "y_").index(view)]
@@ -230,7 +232,7 @@ def _require_whole(name: str, array: Array, widths: tuple[int, int], k: int) -> 
         raise TypeError(f"{name} is not finite")
 
 
-def _packed_stream(stream: Statistics | Sketch | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
+def _packed_stream(stream: SumStream | StepStream | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
     """The state with which a stream can go on, as JSON and arrays; None if there is no stream."""
     if stream is None:
         return None, {}
@@ -239,11 +241,13 @@ def _packed_stream(stream: Statistics | Sketch | None) -> tuple[dict[str, Any] |
     return {"solver": stream.solver, "state": spec, "rng": plain_generator(stream.rng)}, arrays
 
 
-def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> Statistics | Sketch:
+def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> SumStream | StepStream:
     """The stream of a model, read from its file."""
     solver, spec = meta["stream"]["solver"], meta["stream"]["state"]
     found = old_files.stream(solver, spec, arrays) if meta["version"] == 1 else unpacked(spec, arrays)
     stream = KINDS[kind_of(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
+    if stream.solver != solver:
+        raise ValueError(f"the stream is of {stream.solver}, not of {solver}")
     stream.restore(found.kept, *rows.widths)
     return stream
 
@@ -258,7 +262,7 @@ def _packed_learned(learned: Learned | None) -> tuple[Any, dict[str, Array]]:
                 "a model with a kernel function of your own cannot be saved: a file holds no code. Use "
                 "one of the kernels by name, or kernel='precomputed'"
             )
-    return packed(learned, "more")
+    return packed(learned, "learned")
 
 
 def _require_map(f: Any, p: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.derived import CountedViews
 from ..fitting.parameters import checked, is_real, is_whole, pair_of
-from ..fitting.warnings import chosen
+from ..fitting.remarks import best_columns
 from ..machine.arrays import Array
 from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
@@ -177,7 +177,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
 
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         used = [int(np.any(W != 0, axis=1).sum()) for W in (solution.x_weights, solution.y_weights)]
-        return chosen(n, (p1, p2), (used[0], used[1]), solution)
+        return best_columns(n, (p1, p2), (used[0], used[1]), solution)
 
     def _prepared(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator

@@ -21,10 +21,10 @@ from ..data.views import Block, Views
 from ..fitting.fit import Fit, fit_of_stream, generator, require_components
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
+from ..fitting.remarks import issue, said
 from ..fitting.streams.kinds import kept_by, stream_for
-from ..fitting.streams.steps import Sketch
-from ..fitting.streams.sums import Statistics, from_covariances
-from ..fitting.warnings import issue, said
+from ..fitting.streams.steps import StepStream
+from ..fitting.streams.sums import SumStream, from_covariances
 from ..solvers import registry
 from ..solvers.loop import says_stop
 from ..solvers.problem import Limits, Problem, Progress, Solution
@@ -92,10 +92,11 @@ class StreamingCCA(BaseCCA):
         for block in views.blocks():
             # Copies: the caller may fill the same arrays with the next rows.
             x, y = (m.copy() for m in block.views)
+            # Before rows are added: this raises if parameters are wrong by now.
+            rows = self._renewed(rows._replace(n_samples=rows.n_samples + x.shape[0]))
             stream.add(
                 ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
             )
-            rows = rows._replace(n_samples=rows.n_samples + x.shape[0])
             self._follow(stream, rows)
         return self
 
@@ -174,8 +175,9 @@ class StreamingCCA(BaseCCA):
         rows, more = self._known().rows, other._known().rows
         self._require_columns(more.n_features[0], more.names[0], 0, "X of the other model")
         self._require_columns(more.n_features[1], more.names[1], 1, "y of the other model")
+        rows = self._renewed(rows._replace(n_samples=rows.n_samples + more.n_samples))
         ours.merge(theirs)
-        self._follow(ours, rows._replace(n_samples=rows.n_samples + more.n_samples))
+        self._follow(ours, rows)
         return self
 
     @classmethod
@@ -189,15 +191,16 @@ class StreamingCCA(BaseCCA):
         model = cls(**params)
         problem, options = checked(model.get_params(deep=False))
         if kept_by(options.solver) != registry.SUMS:
-            raise ValueError(f"solver={options.solver!r} needs rows: use 'auto' or 'exact' here")
-        stream = Statistics(problem, options, np.random.default_rng(0))
+            names = " or ".join(map(repr, registry.streaming(registry.SUMS)))
+            raise ValueError(f"solver={options.solver!r} needs rows: use {names} here")
+        stream = SumStream(problem, options, np.random.default_rng(0))
         stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
         stream.single = False
         p1, p2 = (len(np.atleast_2d(S)) for S in (Sx, Sy))
         model._follow(stream, Rows(int(n), (p1, p2)))
         return model
 
-    def _begun(self, raw: Views, one_dimensional: bool) -> tuple[Statistics | Sketch, Views, Rows]:
+    def _begun(self, raw: Views, one_dimensional: bool) -> tuple[SumStream | StepStream, Views, Rows]:
         """A new stream, its first rows as views for the solver, and their `Rows`, with none counted yet."""
         problem, options = self.problem_and_options()
         _warn_of_budgets(options)
@@ -212,15 +215,17 @@ class StreamingCCA(BaseCCA):
         rows = Rows(0, (raw.n_features_x, raw.n_features_y), names, one_dimensional, learned)
         return stream_for(views, problem, options, rng), views, rows
 
-    def _follow(self, stream: Statistics | Sketch, rows: Rows) -> None:
+    def _follow(self, stream: SumStream | StepStream, rows: Rows) -> None:
         """Set the model to a stream with these rows, and drop the solution for fewer rows.
 
         The provenance of an earlier fit is dropped too: its files do not hold the rows of the stream.
         """
-        self._fitted, self._stream = Fitted(self._renewed(stream, rows)), stream
+        if rows.learned is not None:
+            stream.ridge(rows.learned.ridge)
+        self._fitted, self._stream = Fitted(rows), stream
 
-    def _renewed(self, stream: Statistics | Sketch, rows: Rows) -> Rows:
-        """The `Rows` of a stream, with what depends on their number computed again; here nothing does."""
+    def _renewed(self, rows: Rows) -> Rows:
+        """Update facts that depend on the number of rows; none by default."""
         return rows
 
     def _refuses_streams(self) -> str | None:
@@ -252,7 +257,7 @@ class StreamingCCA(BaseCCA):
         return found._replace(solution=self._kept(found.solution))
 
 
-def _stream_of(model: StreamingCCA, name: str) -> Statistics | Sketch:
+def _stream_of(model: StreamingCCA, name: str) -> SumStream | StepStream:
     if model._stream is None:
         raise ValueError(
             f"merge is for models of partial_fit, which keep the sums of their rows: {name} has none"

@@ -20,9 +20,10 @@ from .curves import (
     add_curves,
     add_sizes,
     add_solution,
+    batch_flops,
     checkpoints,
+    minibatch_flops,
     our_curves,
-    paper_flops,
 )
 from .records import Writer
 
@@ -52,12 +53,14 @@ def curves(quick: bool) -> list[Curve]:
             "AppGrad",
             {"solver": "appgrad", **step},
             sorted({*checkpoints(far), 20, 100, 200, 500, 800} & {*range(far + 1)}),
+            paper=batch_flops,
         ),
         Curve(
             "stochastic AppGrad",
             {"solver": "stochastic", "batch_size": 50, "normaliser": 200, **step},
             sorted({*checkpoints(steps), 100, 300, 500, 1000, 3000} & {*range(steps + 1)}),
             seeds,
+            paper=minibatch_flops,
         ),
         *our_curves((30, 300, 15) if quick else (200, 1200, 60), seeds=seeds),
     ]
@@ -71,8 +74,9 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
     yield "exact"
     add_solution(writer, judge, "exact", {**SETTING, "solver": "exact"})
     yield from add_curves(writer, judge, curves(quick), SETTING)
+    costs = {"AppGrad": batch_flops, "stochastic AppGrad": minibatch_flops}
     for name, published in PUBLISHED.items():
-        cost = paper_flops("appgrad" if name == "AppGrad" else "stochastic", 60000, 392, 20, 50)
+        cost = costs[name](60000, 392, 20, 50)
         for t, inside, outside in zip(published["iteration"], published["in"], published["out"], strict=True):
             writer.add(
                 kind="published",

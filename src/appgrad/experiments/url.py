@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..datasets.loaders import Folder, Paired, load_sparse
 from ..datasets.url_reputation import is_url_reputation, load_url_reputation
-from .curves import Curve, Judge, add_curves, add_sizes, checkpoints
+from .curves import Curve, Judge, add_curves, add_sizes, checkpoints, minibatch_flops
 from .heuristics import add_heuristic
 from .records import Writer
 
@@ -39,7 +39,12 @@ def curves(batch_size: int, iterations: int, quick: bool) -> list[Curve]:
     stochastic = {"solver": "stochastic", "oversampling": 5, "batch_size": batch_size, "tol": 0}
     looks = checkpoints(iterations, 6)
     return [
-        Curve("stochastic AppGrad", {**stochastic, "preconditioner": None, "normaliser": "batch"}, looks),
+        Curve(
+            "stochastic AppGrad",
+            {**stochastic, "preconditioner": None, "normaliser": "batch"},
+            looks,
+            paper=minibatch_flops,
+        ),
         Curve("stochastic AppGrad, preconditioned", stochastic, looks),
         Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, checkpoints(12 if quick else 60, 6)),
     ]

@@ -41,12 +41,10 @@ class Checkpoint:
     `params` are the parameters that determine the run. A run with others, or on other data, is refused.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], every: float, views: Views, params: dict[str, Any]
-    ) -> None:
-        self.path, self.every = Path(path), every
+    def __init__(self, file: CheckpointFile, views: Views) -> None:
+        self.path, self.every = Path(file.path), file.every
         self.views = views
-        self.facts = {"data": _fingerprint(views), "params": params}
+        self.facts = {"data": _fingerprint(views), "params": file.params}
         self.saved: Saved | None = None
         self.rng: Any = None
         self._last = time.perf_counter()

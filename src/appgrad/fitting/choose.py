@@ -7,9 +7,9 @@ from typing import NamedTuple, cast
 
 from ..data.views import Views
 from ..machine.memory import budget
-from ..machine.units import size
+from ..machine.readable import size
 from ..solvers import registry
-from ..solvers.costs import NOMINAL, Cost, Rates
+from ..solvers.costs import NOMINAL, Cost, Rates, is_wide
 from ..solvers.problem import Problem
 from ..solvers.protocol import DirectSolver, Options
 
@@ -17,7 +17,7 @@ from ..solvers.protocol import DirectSolver, Options
 # expected (benchmarks/cost_growth.py). Covariances take one pass, and their only error is rounding.
 UNSURE = 5
 ASKED = "asked for"
-SPARSE = "components are sparse: thresholds are worked out on the columns in play"
+ON_FEW_COLUMNS = "components are sparse: thresholds are worked out on the columns in play"
 
 
 class Choice(NamedTuple):
@@ -32,10 +32,12 @@ def choice_of(views: Views, problem: Problem, options: Options) -> Choice:
     if options.solver != registry.AUTO:
         return Choice(options.solver, ASKED)
     if options.sparsity is not None:
-        return Choice(registry.FEW_COLUMNS, SPARSE)
+        return Choice(registry.FEW_COLUMNS, ON_FEW_COLUMNS)
     if problem.kind == registry.LINEAR:
         return chosen(views, costs(views, problem.n_components, names=(registry.DIRECT, registry.ITERATIVE)))
-    return _by_memory(views, direct_solver(registry.DIRECT, problem.kind))
+    solver = direct_solver(registry.DIRECT, problem.kind)
+    fits = f"{solver.matrices(views)} and their factors fit into the memory budget"
+    return _too_large(views, solver) or Choice(registry.DIRECT, fits)
 
 
 def costs(
@@ -51,30 +53,12 @@ def direct_solver(name: str, kind: str = registry.LINEAR) -> DirectSolver:
     return cast(DirectSolver, registry.solver(name, kind))
 
 
-def _by_memory(views: Views, solver: DirectSolver) -> Choice:
-    """Choose the direct solver if its matrices fit into the memory budget, else thin products."""
-    need, what, limit = _bytes_needed(views, solver), solver.matrices(views), budget()
-    if need <= limit:
-        return Choice(registry.DIRECT, f"{what} and their factors fit into the memory budget")
-    return Choice(
-        registry.ITERATIVE,
-        f"{what} and their factors would need {size(need)}, more than the budget of {size(limit)} "
-        "(scikit-learn's working_memory), so it iterates on thin products",
-    )
-
-
-def _bytes_needed(views: Views, solver: DirectSolver) -> int:
-    """The bytes of a direct solver and of its successor, which may have to take over."""
-    need = solver.memory(views)
-    return need if solver.successor is None else max(need, direct_solver(solver.successor).memory(views))
-
-
 def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
     """Choose covariances if they fit into the memory budget and iterating is not far cheaper, else LOBPCG."""
     solver = direct_solver(registry.DIRECT)
-    by_memory = _by_memory(views, solver)
-    if by_memory.solver != registry.DIRECT:
-        return by_memory
+    too_large = _too_large(views, solver)
+    if too_large is not None:
+        return too_large
     direct, iterative = expected[registry.DIRECT], expected[registry.ITERATIVE]
     what = solver.matrices(views)
     if direct.seconds > UNSURE * iterative.seconds:
@@ -83,10 +67,28 @@ def chosen(views: Views, expected: dict[str, Cost]) -> Choice:
             f"some {iterative.passes:.0f} passes with thin products are expected to take "
             f"{iterative.seconds / direct.seconds:.2g} of the time of {what}",
         )
-    if max(views.n_features_x, views.n_features_y) > views.n_samples:
+    if is_wide(views):
         return Choice(registry.DIRECT, f"there are more columns than rows, so it works on {what}")
     less = "is expected to take less time than iterating"
     if direct.seconds > iterative.seconds:
         less = "leaves no error but rounding"
-    need = size(_bytes_needed(views, solver))
+    need = size(max(one.memory(views) for one in _with_successor(solver)))
     return Choice(registry.DIRECT, f"{what} fit into the memory budget ({need}), and one pass {less}")
+
+
+def _too_large(views: Views, solver: DirectSolver) -> Choice | None:
+    """Thin products if the matrices of a direct solver do not fit into the memory budget, None if they do."""
+    largest, limit = max(_with_successor(solver), key=lambda one: one.memory(views)), budget()
+    need = largest.memory(views)
+    if need <= limit:
+        return None
+    return Choice(
+        registry.ITERATIVE,
+        f"{largest.matrices(views)} and their factors would need {size(need)}, more than the budget of "
+        f"{size(limit)} (scikit-learn's working_memory), so it iterates on thin products",
+    )
+
+
+def _with_successor(solver: DirectSolver) -> list[DirectSolver]:
+    """A direct solver, and the one that may have to take over."""
+    return [solver] if solver.successor is None else [solver, direct_solver(solver.successor)]

@@ -18,10 +18,10 @@ from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
+from .remarks import Remark, overfit_remarks, said, shortfall_remarks, trivial
 from .solving import LOSS, solving
-from .streams.steps import Sketch
-from .streams.sums import Statistics
-from .warnings import Remark, overfit_remarks, said, shortfall_remarks, trivial
+from .streams.steps import StepStream
+from .streams.sums import SumStream
 
 # Function of rows, columns of both views and the solution. It returns texts on meaningless correlations.
 Overfit = Callable[[int, int, int, Solution], list[str]]
@@ -66,7 +66,7 @@ def fit(
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     require_components(problem, n, p1, p2)
     # Uncounted views: reading the rows that identify a data set is not part of a pass.
-    book = None if checkpoint is None else Checkpoint(*checkpoint[:2], views.views, checkpoint.params)
+    book = None if checkpoint is None else Checkpoint(checkpoint, views.views)
     saved = None
     if book is not None:
         rng, callback, saved = book.follow(rng), book.watching(callback), book.saved
@@ -76,7 +76,9 @@ def fit(
         solution = last.solution()
     remarks = overfit_remarks(overfit(n, p1, p2, solution))
     if not interrupted:
-        remarks += shortfall_remarks(last, options._replace(solver=choice.solver), views, solution)
+        remarks += shortfall_remarks(
+            last, options._replace(solver=choice.solver), views, solution, problem.kind
+        )
     # A direct solver has no state to resume from, whatever the file holds.
     resumed = saved is not None and last.saved is not None
     return Fit(
@@ -117,7 +119,7 @@ def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, 
 
 
 def fit_of_stream(
-    stream: Statistics | Sketch,
+    stream: SumStream | StepStream,
     solve: Callable[[], Solution],
     n: int,
     columns: tuple[int, int],

@@ -66,6 +66,13 @@ TUPLES = {
 }
 
 
+def rename_parts(arrays: dict[str, Array], meta: dict[str, Any]) -> None:
+    """Give parts of a model file of 0.1.0 the names they have now, in place."""
+    if "_y_slopes" in arrays:
+        arrays["y_slopes_"] = arrays.pop("_y_slopes")
+    meta["learned"] = meta.pop("more", None)
+
+
 def read(spec: Any, arrays: dict[str, Array]) -> Any:
     """Return a tree written by 0.1.0; raise KeyError, TypeError or ValueError if it is not one."""
     if not isinstance(spec, dict) or "array" in spec or "csr" in spec:

@@ -22,7 +22,7 @@ def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Proble
     """
     solvers = registry.names(kind)
     k = params["n_components"]
-    if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+    if not is_whole(k) or k < 1:
         raise ValueError(f"n_components must be an integer of at least 1, got {k!r}")
     if params["solver"] not in solvers:
         raise ValueError(f"solver must be one of {list(solvers)}, got {params['solver']!r}")

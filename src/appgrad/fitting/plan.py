@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,11 @@ import scipy.sparse as sp
 
 from ..covariance.thin import add_gathered, add_scores
 from ..data.sources import as_views
+from ..machine.readable import duration, size
 from ..machine.threads import blas_threads
-from ..machine.units import duration, size
 from ..solvers.costs import NOMINAL, READING, Cost, Rates
 from .choose import chosen, costs
+from .parameters import is_whole
 
 
 class Plan(NamedTuple):
@@ -55,11 +55,7 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
     """
     views = as_views(X, y)
     most = min(views.n_samples - 1, views.n_features_x, views.n_features_y)
-    if (
-        not isinstance(n_components, Integral)
-        or isinstance(n_components, bool)
-        or not 1 <= n_components <= most
-    ):
+    if not is_whole(n_components) or not 1 <= n_components <= most:
         raise ValueError(f"n_components must be an integer from 1 to {most}, got {n_components!r}")
     choice = chosen(views, costs(views, n_components))
     return Plan(*choice, tuple(costs(views, n_components, measured_rates()).values()))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data.derived import CountedViews
 from ..data.views import Views
-from ..machine.units import duration
+from ..machine.readable import duration
 from ..solvers.problem import Progress
 
 logger = logging.getLogger("appgrad")

@@ -32,10 +32,10 @@ def solving(
     """Return the progress of the solver asked for or chosen, and the choice with its reason."""
     start = time.perf_counter()
     choice = choice_of(views, problem, options)
-    solver, chosen = registry.solver(choice.solver, problem.kind), options._replace(solver=choice.solver)
-    solver.require(views, problem, chosen)
+    taken = options._replace(solver=choice.solver)
+    registry.solver(choice.solver, problem.kind).require(views, problem, taken)
     if registry.is_iterative(choice.solver):
-        return run(views, problem, chosen, rng, start=start, callback=callback, saved=saved), choice
+        return run(views, problem, taken, rng, start=start, callback=callback, saved=saved), choice
     direct = direct_solver(choice.solver, problem.kind)
     solution = direct.solve(views, problem)
     free = options.solver == registry.AUTO

@@ -57,11 +57,11 @@ class BatchSolver:
     double: ClassVar[bool] = False
     # True if residuals of the result are measured in the norm of the run.
     own_norm: ClassVar[bool] = False
-    # False on Gram matrices of kernels, of which no p x p matrices are gathered.
+    # False on Gram matrices of kernels.
     gathers: bool = True
 
     def for_kernels(self) -> Self:
-        """Return the same solver, which then works on Gram matrices by thin products alone."""
+        """Return a copy that never gathers p x p matrices: Gram matrices are as large as the data."""
         found = copy(self)
         found.gathers = False
         return found

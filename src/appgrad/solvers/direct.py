@@ -16,8 +16,8 @@ class DirectBase:
     name: str
     records: ClassVar[dict[str, Any]] = {}
     successor: ClassVar[str | None] = None
-    # What an error recommends where matrices do not fit, beside an iterative solver.
-    other: ClassVar[str] = "'auto'"
+    # Second advice of the out-of-memory error.
+    alternative: ClassVar[str] = "'auto'"
 
     def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""
@@ -29,7 +29,7 @@ class DirectBase:
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
         """Raise if its matrices cannot fit into this machine."""
-        advice = f"use solver='lobpcg', or {self.other}"
+        advice = f"use solver='lobpcg', or {self.alternative}"
         require_memory(views, self.memory(views), f"solver={self.name!r}", advice)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:

@@ -16,7 +16,7 @@ from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.memory import budget
 from .canonical import require_rank, solution
-from .costs import Cost, Rates, gram_memory, matrices_needed
+from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed
 from .direct import DirectBase
 from .gram import GramSolver
 from .problem import Problem, Solution
@@ -27,7 +27,7 @@ def exact(views: Views, problem: Problem) -> Solution:
 
     Sx^-1/2 Sxy Sy^-1/2 = P diag(rho) Q',  phi = Sx^-1/2 P,  psi = Sy^-1/2 Q
     """
-    if max(views.n_features_x, views.n_features_y) > views.n_samples:
+    if is_wide(views):
         return by_rows(views, problem)
     second = second_moments(views, problem.center)
     return by_covariances(second, views.widths, views.dtype, problem)
@@ -88,9 +88,9 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
 
 def exact_cost(views: Views, rates: Rates) -> Cost:
     """Return the expected cost of gathering covariances, or row Gram matrices, and solving with them."""
-    n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-    memory, entries, p = _memory(views), views.entries, p1 + p2
-    if max(p1, p2) > n:
+    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    memory, entries = _memory(views), views.entries
+    if is_wide(views):
         # Moments, both n x n matrices (all rows, and again for each budget full of them), combinations of
         # rows, and their products.
         passes = 4 + np.ceil(8 * n * entries / max(budget(), 1))
@@ -101,7 +101,7 @@ def exact_cost(views: Views, rates: Rates) -> Cost:
 
 
 def _memory(views: Views) -> int:
-    if max(views.n_features_x, views.n_features_y) > views.n_samples:
+    if is_wide(views):
         return gram_memory(views)
     return matrices_needed(views)
 
@@ -113,12 +113,18 @@ class ExactSolver(DirectBase):
     successor = "qr"
 
     def for_kernels(self) -> GramSolver:
-        """Return the solver of Gram matrices."""
+        """Return the solver on Gram matrices."""
         return GramSolver(self.name)
 
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution from covariances or row Gram matrices."""
         return exact(views, problem)
+
+    def solve_moments(
+        self, second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
+    ) -> Solution:
+        """Return the solution from the sums of a stream."""
+        return by_covariances(second, widths, dtype, problem)
 
     def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""
@@ -127,7 +133,7 @@ class ExactSolver(DirectBase):
     def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
         n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
-        return f"the {n} x {n} side" if max(p1, p2) > n else f"the covariances of {p1} + {p2} columns"
+        return f"the {n} x {n} side" if is_wide(views) else f"the covariances of {p1} + {p2} columns"
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass, or a few for row Gram matrices."""

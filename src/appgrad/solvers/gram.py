@@ -83,10 +83,14 @@ def _factor(K: Array, r: float) -> tuple[Factor, float]:
     return Factor(U[:, keep], np.sqrt(E[keep]), r), condition
 
 
+# Advice where Gram matrices and their factors do not fit into memory.
+APPROXIMATE = "an approximation"
+
+
 class GramSolver(DirectBase):
     """Exact CCA of Gram matrices; `exact` and `qr` are the same here."""
 
-    other = "an approximation"
+    alternative = APPROXIMATE
 
     def __init__(self, name: str) -> None:
         self.name = name

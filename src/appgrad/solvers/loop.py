@@ -14,7 +14,7 @@ from .problem import Algorithm, Diagnostics, Limits, Progress, Saved, Solution
 
 # Captured correlations that differ by less than this share count as equal.
 ROUNDING = 1e-10
-# Correlation is feigned if its residuals are this many times as large as another state's.
+# A state that captures more counts as worse if its residual is this many times larger.
 FEIGNED = 100
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..covariance.moments import SecondMoments
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import Array
@@ -112,6 +113,15 @@ class DirectSolver(Solver, Protocol):
 
     def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
+
+
+class SumsSolver(DirectSolver, Protocol):
+    """A direct solver that needs no rows: a stream that keeps their second moments can use it."""
+
+    def solve_moments(
+        self, second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
+    ) -> Solution:
+        """Return the solution from second moments of rows with this precision and these widths of views."""
 
 
 class IterativeSolver(Solver, Protocol):

@@ -70,7 +70,7 @@ class QRSolver(DirectBase):
     name = "qr"
 
     def for_kernels(self) -> GramSolver:
-        """Return the solver of Gram matrices, which it does not square either."""
+        """Return the solver on Gram matrices; like QR, it works on unsquared data."""
         return GramSolver(self.name)
 
     def solve(self, views: Views, problem: Problem) -> Solution:
@@ -84,7 +84,7 @@ class QRSolver(DirectBase):
 
     def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
-        return "the triangular factor"
+        return f"the triangular matrices of {views.n_features_x} + {views.n_features_y} columns"
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: rows are read once for the factor and once for residuals."""

@@ -46,15 +46,15 @@ DIRECT, ITERATIVE, FEW_COLUMNS = "exact", "lobpcg", "pursuit"
 MINIBATCHES = "stochastic"
 
 
-def solver(name: str, problem: str = LINEAR) -> Solver:
-    """The solver of this name, for this kind of problem."""
+def solver(name: str, kind: str = LINEAR) -> Solver:
+    """The solver of this name, in the form for this kind of problem."""
     found: Solver = import_module(f"{__package__}.{SOLVERS[name].module}").SOLVER
-    return cast("KernelSolver", found).for_kernels() if problem == KERNEL else found
+    return cast("KernelSolver", found).for_kernels() if kind == KERNEL else found
 
 
-def names(problem: str) -> tuple[str, ...]:
+def names(kind: str) -> tuple[str, ...]:
     """Names of the solvers of a kind of problem, "auto" first."""
-    return AUTO, *(name for name, entry in SOLVERS.items() if problem in entry.problems)
+    return AUTO, *(name for name, entry in SOLVERS.items() if kind in entry.problems)
 
 
 def is_iterative(name: str) -> bool:
@@ -62,6 +62,7 @@ def is_iterative(name: str) -> bool:
     return name in SOLVERS and SOLVERS[name].iterative
 
 
-def streaming() -> tuple[str, ...]:
-    """Names of the solvers that work on streams, "auto" first."""
-    return AUTO, *(name for name, entry in SOLVERS.items() if entry.stream is not None)
+def streaming(*kept: str) -> tuple[str, ...]:
+    """Names of the solvers of streams that keep one of these, by default sums or steps; "auto" first."""
+    kinds = kept or (SUMS, STEPS)
+    return AUTO, *(name for name, entry in SOLVERS.items() if entry.stream in kinds)

@@ -16,7 +16,7 @@ from appgrad.data.files.mapped import StoredViews
 from appgrad.data.sources import as_views
 from helpers import memmap, small_blocks, write
 from naive import dense
-from views_contract import ViewsContract
+from views_contract import ViewsContract, batches
 
 
 class FilesContract(ViewsContract):
@@ -201,7 +201,7 @@ def test_minibatches_of_sorted_files_are_mixed(kind, rng, tmp_path, monkeypatch)
     with config_context(working_memory=0.1):
         views = open_views(tmp_path / f"x{kind}", f"{tmp_path / f'x{kind}'}::columns=1-3")
         means = []
-        for batch in itertools.islice(views.batches(200, rng), 30):
+        for batch in itertools.islice(batches(views, 200, rng), 30):
             labels = np.concatenate([dense(block.views[0])[:, 0] for block in batch.blocks()])
             means.append(labels.mean())
             assert labels.std() > 0.2

@@ -18,8 +18,8 @@ from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
+from appgrad.fitting.remarks import shortfall_remarks
 from appgrad.fitting.solving import run
-from appgrad.fitting.warnings import shortfall_remarks
 from appgrad.solvers.lobpcg.algebra import mixture
 from appgrad.solvers.lobpcg.iteration import LOBPCG, REFRESH
 from appgrad.solvers.problem import Limits, Problem, Progress
@@ -87,7 +87,7 @@ def test_moves_pay(data):
 
 
 def test_the_exact_preconditioner_needs_few_iterations(data):
-    cov = operator(*data).dense()
+    cov = operator(*data, dense=True)
     runs = {
         name: states(LOBPCG(3, M, tol=0), cov, 8, 6)[-1][1]
         for name, M in (("jacobi", jacobi(cov)), ("exact", exact(cov)))

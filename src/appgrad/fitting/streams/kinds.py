@@ -12,8 +12,8 @@ from ...solvers import registry
 from ...solvers.costs import matrices_needed
 from ...solvers.problem import Problem
 from ...solvers.protocol import Options
-from .steps import Sketch, Steps
-from .sums import Statistics, Sums
+from .steps import Steps, StepStream
+from .sums import Sums, SumStream
 
 
 class Stream(NamedTuple):
@@ -26,7 +26,7 @@ class Stream(NamedTuple):
 
 def stream_for(
     rows: Views, problem: Problem, options: Options, rng: np.random.Generator
-) -> Statistics | Sketch:
+) -> SumStream | StepStream:
     """Return a stream that begins with these rows; "auto" keeps sums if they fit into the budget."""
     if options.solver == registry.AUTO:
         kind = registry.SUMS if matrices_needed(rows) <= budget() else registry.STEPS
@@ -44,11 +44,11 @@ def kept_by(solver: str) -> str | None:
 
 
 def kind_of(solver: str) -> str:
-    """What a file of a stream holds, by the solver it names; KeyError if that has no streams."""
+    """Kind of stream of a solver; KeyError if it has none."""
     kind = registry.SOLVERS[solver].stream
     if kind is None:
         raise KeyError(solver)
     return kind
 
 
-KINDS: dict[str, type[Statistics] | type[Sketch]] = {registry.SUMS: Statistics, registry.STEPS: Sketch}
+KINDS: dict[str, type[SumStream] | type[StepStream]] = {registry.SUMS: SumStream, registry.STEPS: StepStream}

@@ -20,11 +20,11 @@ from ...solvers.stochastic.best_pairs import leading
 from ...solvers.stochastic.minibatches import Buffer, shuffled, sliced
 from ...solvers.stochastic.racing import AT_HALF, GAIN, State, Stochastic
 from ...solvers.stochastic.sampling import (
+    algorithm_for,
     buffer_for,
     estimated,
     normalised_width,
     normaliser_rows,
-    solver_for,
 )
 from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of
@@ -67,7 +67,7 @@ class Steps(NamedTuple):
     seen: int
 
 
-class Sketch:
+class StepStream:
     """Stochastic AppGrad on rows as they come, in O(k p) memory.
 
     The first portion of rows determines the preconditioner and the step. Every portion is shuffled, so that
@@ -209,7 +209,7 @@ class Sketch:
         self.buffer.add(rows, found, keep)
         self._compare()
         if self.stochastic is None or self._deficient():
-            self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
+            self.stochastic = algorithm_for(self.buffer, self.problem, self.options, self.rng)
             self.state, self.diagnostics, self.settled = None, None, None
             self.used, self.horizon = 0, self._reach(FIRST * portion)
 
@@ -273,7 +273,7 @@ class Sketch:
             length = self._reach(length)
             # Preconditioner and step from the first rows may no longer fit.
             self.buffer.renew()
-            self.stochastic = solver_for(self.buffer, self.problem, self.options, self.rng)
+            self.stochastic = algorithm_for(self.buffer, self.problem, self.options, self.rng)
             trial, most = forgotten(trial), 0.0
         # Half of the horizon counts as done, so that steps begin to shrink at once.
         self.used, self.horizon = length, 2 * length

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ...covariance.moments import SecondMoments, second_moments
 from ...data.arrays import ArrayViews, gathered
 from ...solvers import registry
-from ...solvers.exact import by_covariances, exact
 from ...solvers.problem import Problem, Solution
-from ...solvers.protocol import Options
+from ...solvers.protocol import Options, SumsSolver
 from ...solvers.stochastic.minibatches import sliced
 from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of
@@ -29,19 +28,20 @@ class Sums(NamedTuple):
     single: bool
 
 
-class Statistics:
+class SumStream:
     """Second moments of all rows so far, and the last few rows, which are not added yet.
 
     Adding rows costs (p1 + p2)^2 however few they are, so they wait until there are as many as columns. With
     `forget`, the weight of a row halves after that many later ones.
     """
 
-    solver, steps = registry.DIRECT, 1
+    steps = 1
 
     def __init__(self, problem: Problem, options: Options, rng: np.random.Generator) -> None:
         self.problem, self.options, self.rng, self.forget = problem, options, rng, options.forget
         within = "rows were added to second moments, which fit into the budget"
-        self.reason = within if options.solver == registry.AUTO else ASKED
+        free = options.solver == registry.AUTO
+        self.solver, self.reason = (registry.DIRECT, within) if free else (options.solver, ASKED)
         self.second: SecondMoments | None = None
         self.waiting: list[ArrayViews] = []
         self.single = True
@@ -118,7 +118,7 @@ class Statistics:
 
     def merge(self, other: Any) -> None:
         """Add the rows of another stream."""
-        if not isinstance(other, Statistics):
+        if not isinstance(other, SumStream):
             raise ValueError(UNMERGEABLE)
         if other.problem.center != self.problem.center:
             raise ValueError("one of the models has center=True and the other has not: their sums differ")
@@ -133,10 +133,11 @@ class Statistics:
 
     def solution(self, p1: int) -> Solution:
         """Return the solution for all rows so far; `p1` is the number of columns of the first view."""
+        solver = cast(SumsSolver, registry.solver(self.solver))
         if self.second is None:
-            return exact(gathered(*self.waiting), self.problem)
+            return solver.solve(gathered(*self.waiting), self.problem)
         second = self.total()
-        return by_covariances(second, (p1, len(second.mean) - p1), self.dtype, self.problem)
+        return solver.solve_moments(second, (p1, len(second.mean) - p1), self.dtype, self.problem)
 
     def finish(self) -> None:
         """Do nothing: sums need no last step."""

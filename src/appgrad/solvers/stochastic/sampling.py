@@ -38,7 +38,7 @@ def buffer_for(problem: Problem, size: int, rows: int | None, portion: int) -> B
     return Buffer(size, rows, portion, center=problem.center, scale=problem.scale, ridge=pair)
 
 
-def solver_for(buffer: Buffer, problem: Problem, options: Options, rng: np.random.Generator) -> Stochastic:
+def algorithm_for(buffer: Buffer, problem: Problem, options: Options, rng: np.random.Generator) -> Stochastic:
     """Return the solver with the preconditioner and the step that the first rows suggest."""
     warm = buffer.warm_up()
     m = warm.moments

@@ -16,7 +16,7 @@ from ...data.derived import CountedViews
 from ...data.views import Views
 from ..canonical import canonical
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
-from ..gram import coordinates
+from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import Options, Outcome, Run
 from ..shortfall import out_of_budget
@@ -25,7 +25,7 @@ from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
 from .minibatches import Minibatch, Minibatches
 from .racing import State, Stochastic
-from .sampling import buffer_for, estimated, normalised_width, normaliser_rows, solver_for
+from .sampling import algorithm_for, buffer_for, estimated, normalised_width, normaliser_rows
 from .trial import Trial
 
 # Default budget: passes, and the least number of steps.
@@ -51,7 +51,7 @@ class StochasticSolver:
         return refused_by_steps(options)
 
     def for_kernels(self) -> KernelStochasticSolver:
-        """Return the solver of Gram matrices."""
+        """Return the solver on Gram matrices."""
         return KernelStochasticSolver()
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
@@ -81,7 +81,7 @@ class KernelStochasticSolver(StochasticSolver):
 
     def require(self, views: Views, problem: Problem, options: Options) -> None:
         """Raise if factors of Gram matrices, which give the coordinates, do not fit into this machine."""
-        advice = "use solver='lobpcg', or an approximation"
+        advice = f"use solver='lobpcg', or {APPROXIMATE}"
         require_memory(views, gram_memory(views), f"solver={self.name!r}", advice)
 
     def prepare(
@@ -104,7 +104,7 @@ def _run(
     portion = min(max(size, rows or 0, warm_up_rows(views)), n)
     buffer = buffer_for(problem, size, rows, portion)
     batches = Minibatches(views, buffer, steps, rng, passes)
-    algorithm = solver_for(buffer, problem, options, rng)
+    algorithm = algorithm_for(buffer, problem, options, rng)
     # Minibatches were cut for the passes allowed, so these are no limit: rows read ahead are not rows used.
     paced, left = _paced(batches, start, limits), limits._replace(passes=None)
 

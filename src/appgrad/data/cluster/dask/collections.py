@@ -50,6 +50,14 @@ def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     return views
 
 
+def columns_of(data: Any) -> tuple[int, Array | None]:
+    """Number of columns of Dask data, and their names if it is a data frame that has names."""
+    columns = getattr(data, "columns", None)
+    if columns is None:
+        return data.shape[1] if data.ndim == 2 else 1, None
+    return len(columns), feature_names(data._meta)
+
+
 def lazily(data: Any, f: Callable[..., Array], model: Any, columns: int) -> da.Array:
     """A lazy Dask array of f(chunk, model=model) for each chunk of rows."""
     x = as_dask_column(data.to_dask_array() if hasattr(data, "to_dask_array") else data)

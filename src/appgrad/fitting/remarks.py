@@ -58,13 +58,17 @@ def issue(remarks: Iterable[Remark]) -> None:
 
 
 def shortfall_remarks(
-    progress: Progress, options: Options, views: CountedViews, solution: Solution
+    progress: Progress,
+    options: Options,
+    views: CountedViews,
+    solution: Solution,
+    kind: str = registry.LINEAR,
 ) -> list[Remark]:
     """Return remarks on a run that has not converged, or whose residuals may understate its error."""
     if not registry.is_iterative(options.solver):
         return _unused_budget(options)
     outcome = Outcome(progress, options, views.passes, solution)
-    texts = registry.solver(options.solver).shortfalls(outcome)
+    texts = registry.solver(options.solver, kind).shortfalls(outcome)
     return [remark for text in texts for remark in said(text, ConvergenceWarning)]
 
 
@@ -85,8 +89,8 @@ def overfit_remarks(texts: list[str]) -> list[Remark]:
     return [remark for text in texts for remark in said(text, OverfitWarning)]
 
 
-def chosen(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> list[str]:
-    """Return a remark if the best of this many columns have such a correlation in any data.
+def best_columns(n: int, columns: tuple[int, int], used: tuple[int, int], solution: Solution) -> list[str]:
+    """Return a remark if choosing the best columns alone explains this correlation.
 
     The best s of p columns explain about 2 s log(e p / s) / n of anything (Foster & George 1994).
     """

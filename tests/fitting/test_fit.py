@@ -1,0 +1,56 @@
+"""The functional core: `fitting.fit` returns a value."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from appgrad import CCA
+from appgrad.data.arrays import ArrayViews
+from appgrad.data.derived import CountedViews
+from appgrad.datasets import planted
+from appgrad.fitting.fit import Fit, fit, generator
+from appgrad.solvers.problem import Limits, Problem
+from appgrad.solvers.protocol import Options
+
+
+@pytest.fixture(scope="module")
+def data():
+    p = planted(300, 7, 6, [0.9, 0.7, 0.5], random_state=0)
+    return p.X, p.y
+
+
+def counted(X, y):
+    return CountedViews(ArrayViews(X, y))
+
+
+def test_the_core_returns_a_value_and_warns_of_nothing(data):
+    options = Options("appgrad", limits=Limits(iterations=3), tol=1e-9)
+    found = fit(counted(*data), Problem(2), options, generator(0))
+    assert isinstance(found, Fit)
+    assert (found.solver, found.reason, found.iterations, found.resumed_from) == (
+        "appgrad",
+        "asked for",
+        3,
+        0,
+    )
+    assert [step["iteration"] for step in found.history] == [1, 2, 3]
+    assert [remark.category for remark in found.remarks] == [ConvergenceWarning]
+    assert not found.interrupted
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = CCA(2, solver="appgrad", max_iter=3, tol=1e-9, random_state=0).fit(*data)
+    assert [remark.text.partition(" s,")[0] for remark in model.remarks] == [
+        str(w.message).partition(" s,")[0] for w in caught
+    ]
+    np.testing.assert_array_equal(model.x_weights_, found.solution.x_weights)
+    assert model.n_passes_ == found.passes
+
+
+def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
+    def interrupt(progress):
+        if progress.iteration == 4:
+            raise KeyboardInterrupt
+
+    found = fit(counted(*data), Problem(2), Options("appgrad", tol=0), generator(0), callback=interrupt)
+    assert found.interrupted
+    assert found.iterations == 3
+    assert not found.remarks
