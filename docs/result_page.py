@@ -35,12 +35,11 @@ class Page:
             self.say(f"![{text}]({self._seen(self.figures)}/{name}.png)")
 
     def made(self, header: Record, path: Path, command: str | None = None) -> None:
-        """Add how a record came about; `command` is for one that has another name today."""
+        """Add how a record came about; `command` repeats it today, if that is another one."""
         versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
         link = f"[record]({self._seen(path)})"
-        self.say(
-            f"`{command or header['command']}`, {header['date']}, {header['machine']}, {versions}; {link}."
-        )
+        today = "" if command in (None, header["command"]) else f" (today `{command}`)"
+        self.say(f"`{header['command']}`{today}, {header['date']}, {header['machine']}, {versions}; {link}.")
 
     def _seen(self, path: Path) -> str:
         return Path(os.path.relpath(path, self.page.parent)).as_posix()

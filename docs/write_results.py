@@ -230,7 +230,7 @@ def _totals(page: Page, header: Record, records: list[Record]) -> None:
 def _benchmarks(page: Page, folder: Path) -> None:
     page.say("## Benchmarks")
     page.say(
-        "Each a ratio or a count within one run where it can be; `make bench` runs them all, `python -m benchmarks` lists them (records of 0.1.0 hold the names of that time). Dates and versions of records that had none are those of the commits that brought them."
+        "Each a ratio or a count within one run where it can be; `make bench` runs them all, `python -m benchmarks` lists them (commands of 0.1.0 had other names). Dates and versions of records that had none are those of the commits that brought them."
     )
     for title, name, tell in BENCHMARKS:
         if (folder / f"{name}.json").exists():
