@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, load
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting.streams.sums import SumStream
+from helpers import assert_same
 
 NYSTROEM = {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0}
 
@@ -226,3 +228,24 @@ def test_warnings_point_at_the_line_that_calls(rng, tmp_path):
         found = lines_of_warnings(do)
         assert found
         assert all(line == (__file__, expected) for line in found)
+
+
+def test_rows_that_come_while_the_solution_is_computed_are_counted(data, monkeypatch):
+    """Another thread adds rows while this one reads: its model stays, and the next solution is of all."""
+    X, y = data
+    model = CCA(2).partial_fit(X[:100], y[:100])
+    solve = SumStream.solution
+
+    def slowly(stream, p1):
+        monkeypatch.setattr(SumStream, "solution", solve)
+        found = solve(stream, p1)
+        other = threading.Thread(target=model.partial_fit, args=(X[100:], y[100:]))
+        other.start()
+        other.join()
+        return found
+
+    monkeypatch.setattr(SumStream, "solution", slowly)
+    first = model.canonical_correlations_
+    np.testing.assert_allclose(first, CCA(2).fit(X[:100], y[:100]).canonical_correlations_, atol=1e-12)
+    assert model.n_samples_ == len(X)
+    assert_same(model, CCA(2).fit(X, y))

@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import threading
 import time
 import warnings
 
@@ -19,7 +18,6 @@ from appgrad import CCA, OverfitWarning, load
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
 from appgrad.fitting import archive
-from appgrad.fitting.streams.sums import SumStream
 from helpers import assert_same, pairs, sparse_counts
 
 
@@ -447,24 +445,3 @@ def test_a_loader_without_a_length(error, data):
 def test_statistics_of_single_columns():
     model = CCA.from_covariance(100, 2.0, 1.0, [[0.5]], n_components=1)
     assert model.canonical_correlations_ == pytest.approx(0.5 / np.sqrt(2))
-
-
-def test_rows_that_come_while_the_solution_is_computed_are_counted(data, monkeypatch):
-    """Another thread adds rows while this one reads: its model stays, and the next solution is of all."""
-    X, y = data
-    model = CCA(2).partial_fit(X[:100], y[:100])
-    solve = SumStream.solution
-
-    def slowly(stream, p1):
-        monkeypatch.setattr(SumStream, "solution", solve)
-        found = solve(stream, p1)
-        other = threading.Thread(target=model.partial_fit, args=(X[100:], y[100:]))
-        other.start()
-        other.join()
-        return found
-
-    monkeypatch.setattr(SumStream, "solution", slowly)
-    first = model.canonical_correlations_
-    np.testing.assert_allclose(first, CCA(2).fit(X[:100], y[:100]).canonical_correlations_, atol=1e-12)
-    assert model.n_samples_ == len(X)
-    assert_same(model, CCA(2).fit(X, y))

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from appgrad import CCA, KernelCCA, SparseCCA, load, plan
 from appgrad.covariance.linalg import captured
 from appgrad.datasets import planted
+from appgrad.fitting import archive
 from appgrad.fitting.saved_state import packed, unpacked
 from appgrad.machine.arrays import Array
 from appgrad.solvers import registry
@@ -159,6 +160,18 @@ def test_a_listed_solver_of_sums_solves_streams(toy, monkeypatch):
 @pytest.mark.parametrize("name", registry.names(registry.KERNEL)[1:])
 def test_solvers_of_kernel_problems_have_a_form_for_them(name):
     assert registry.solver(name, registry.KERNEL).name == name
+
+
+def test_a_stream_of_sums_whose_options_name_another_solver_is_damaged(toy, tmp_path):
+    path = tmp_path / "stream.cca"
+    CCA(2, solver="exact").partial_fit(toy.X, toy.y).save(path)
+    arrays, meta = archive.read(path)
+    text = json.dumps(meta["stream"]["state"])
+    assert text.count('"exact"') == 1
+    meta["stream"]["state"] = json.loads(text.replace('"exact"', '"stochastic"'))
+    archive.write(path, arrays, meta)
+    with pytest.raises(ValueError, match=r"damaged .*the stream is of stochastic, not of exact"):
+        load(path)
 
 
 @pytest.mark.parametrize("solver", ["qr", "auto", "unknown"])

@@ -91,8 +91,7 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     0.498082
     """
     arrays, meta = archive.read(path)
-    if meta.get("version") == 1:
-        old_files.rename_parts(arrays, meta)
+    old_files.rename_parts(arrays, meta)
     if meta.get("estimator") not in ESTIMATORS:
         raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
     try:

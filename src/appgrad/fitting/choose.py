@@ -11,7 +11,7 @@ from ..machine.readable import size
 from ..solvers import registry
 from ..solvers.costs import NOMINAL, Cost, Rates, is_wide
 from ..solvers.problem import Problem
-from ..solvers.protocol import DirectSolver, Options
+from ..solvers.protocol import DirectSolver, LinearSolver, Options
 
 # LOBPCG may take this many times as long as expected: passes over full rows were 24 to 191 where 41 are
 # expected (benchmarks/cost_growth.py). Covariances take one pass, and their only error is rounding.
@@ -45,7 +45,7 @@ def costs(
 ) -> dict[str, Cost]:
     """The expected cost of k components by each of these solvers, by default all of linear problems."""
     names = registry.names(registry.LINEAR)[1:] if names is None else names
-    return {name: registry.solver(name).cost(views, k, rates) for name in names}
+    return {name: cast(LinearSolver, registry.solver(name)).cost(views, k, rates) for name in names}
 
 
 def direct_solver(name: str, kind: str = registry.LINEAR) -> DirectSolver:

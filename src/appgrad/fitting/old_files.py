@@ -67,10 +67,11 @@ TUPLES = {
 
 
 def rename_parts(arrays: dict[str, Array], meta: dict[str, Any]) -> None:
-    """Give parts of a model file of 0.1.0 the names they have now, in place."""
+    """Give parts of an older model file the names they have now, in place; newer files have no others."""
     if "_y_slopes" in arrays:
         arrays["y_slopes_"] = arrays.pop("_y_slopes")
-    meta["learned"] = meta.pop("more", None)
+    if "more" in meta:
+        meta["learned"] = meta.pop("more")
 
 
 def read(spec: Any, arrays: dict[str, Array]) -> Any:

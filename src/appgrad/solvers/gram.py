@@ -15,7 +15,7 @@ from ..data.kernels import stored
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from .canonical import require_rank, solution
-from .costs import Cost, Rates, gram_memory
+from .costs import gram_memory
 from .direct import DirectBase
 from .problem import Problem, Solution
 
@@ -106,7 +106,3 @@ class GramSolver(DirectBase):
     def matrices(self, views: Views) -> str:
         """Describe these matrices in words."""
         return f"the {views.n_samples} x {views.n_samples} Gram matrices"
-
-    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Return the expected cost: one pass, and twenty products of matrices to factor both."""
-        return Cost(self.name, 1.0, 20 * views.n_samples**3 * rates.factor, self.memory(views))

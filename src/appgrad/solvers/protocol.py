@@ -85,11 +85,15 @@ class Solver(Protocol):
     def require(self, views: Views, problem: Problem, options: Options) -> None:
         """Raise before the first pass if its matrices cannot fit into this machine."""
 
-    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Return the expected passes, seconds and memory of k components of a linear problem."""
-
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that has not converged, or whose residuals may understate its error."""
+
+
+class LinearSolver(Solver, Protocol):
+    """A solver of linear problems: `auto` and `plan` compare their costs."""
+
+    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
+        """Return the expected passes, seconds and memory of k components."""
 
 
 class KernelSolver(Solver, Protocol):

@@ -11,7 +11,6 @@ from ...covariance.operators import ColumnCovariance
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ...machine.memory import budget
-from ..costs import Cost, Rates
 from ..problem import Problem
 from ..protocol import Options, Outcome, Run
 from ..shortfall import out_of_budget
@@ -38,10 +37,6 @@ class PursuitSolver:
     ) -> Run:
         """Set up a run on all rows."""
         return sparse_run(views, problem, options, partial(_pursuit, options=options, rng=rng))
-
-    def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Raise: the cost depends on how many columns are in play, which is not known."""
-        raise NotImplementedError("the cost of sparse components is not known beforehand")
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget."""
