@@ -16,8 +16,20 @@ MARKS = [
 ]
 
 
+class Workers(distributed.LocalCluster):
+    """A local cluster that survives a worker lost before the cluster has heard of it.
+
+    distributed looks such a worker up when it is removed. The KeyError ends the task that watches workers,
+    and is raised when the cluster is closed, which then stays open.
+    """
+
+    def _update_worker_status(self, op, msg):
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)
+
+
 def workers(count, threads=1, processes=True):
-    return distributed.LocalCluster(
+    return Workers(
         n_workers=count,
         threads_per_worker=threads,
         processes=processes,
