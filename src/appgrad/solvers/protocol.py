@@ -16,6 +16,10 @@ from .problem import Algorithm, Diagnostics, Limits, Problem, Progress, Saved, S
 from .sparse.thresholds import Sparsity
 
 
+# Default rows of a minibatch.
+BATCH_SIZE = 200
+
+
 class Options(NamedTuple):
     """How a problem is to be solved: the parameters of iterative solvers.
 
@@ -28,7 +32,7 @@ class Options(NamedTuple):
     oversampling: int | None = None
     preconditioner: str | None = "auto"
     step_size: float | None = None
-    batch_size: int = 200
+    batch_size: int = BATCH_SIZE
     normaliser: int | str = "auto"
     dense: bool = False
     forget: float | None = None

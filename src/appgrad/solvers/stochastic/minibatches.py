@@ -94,22 +94,22 @@ class Buffer:
         judges = partial(self._halves, self.position, self.position + judging) if judging else None
         rows = self._slice(self.position, self.position + self.size)
         self.position += self.size
-        batch = self._covariance(rows)
-        normaliser = batch if self.normaliser is None else self._covariance(self._next(self.normaliser))
+        batch = self.covariance(rows)
+        normaliser = batch if self.normaliser is None else self.covariance(self._next(self.normaliser))
         return Minibatch(batch, normaliser, self._ahead, self.left, self.moments, self.peaks, share, judges)
 
     def warm_up(self) -> RowCovariance:
         """Return all rows in memory: before the first step, they determine preconditioner and step."""
-        return self._covariance(self.rows)
+        return self.covariance(self.rows)
 
     def at_hand(self) -> RowCovariance:
         """Return the last rows read, in memory."""
         end = self.rows.n_samples
-        return self._covariance(self._slice(max(0, end - self.portion), end))
+        return self.covariance(self._slice(max(0, end - self.portion), end))
 
     def to_come(self) -> RowCovariance:
         """Return the rows that no step has used."""
-        return self._covariance(self._slice(self.position, self.rows.n_samples))
+        return self.covariance(self._slice(self.position, self.rows.n_samples))
 
     def halves(self) -> tuple[RowCovariance, RowCovariance]:
         """Return the rows of `at_hand` in two parts."""
@@ -118,7 +118,7 @@ class Buffer:
 
     def _halves(self, start: int, end: int) -> tuple[RowCovariance, RowCovariance]:
         middle = (start + end) // 2
-        return self._covariance(self._slice(start, middle)), self._covariance(self._slice(middle, end))
+        return self.covariance(self._slice(start, middle)), self.covariance(self._slice(middle, end))
 
     def _peaks(self, drawn: ArrayViews) -> tuple[Array, Array]:
         """The largest mean squares of the columns over minibatches of these rows, about the means so far."""
@@ -134,7 +134,7 @@ class Buffer:
     def _ahead(self) -> RowCovariance:
         """Return all rows in memory that no step has used; near the very end, also the last ones used."""
         end = self.rows.n_samples
-        return self._covariance(self._slice(max(0, min(self.position, end - self.portion)), end))
+        return self.covariance(self._slice(max(0, min(self.position, end - self.portion)), end))
 
     def _next(self, count: int) -> ArrayViews:
         """Return the next rows to come; if fewer are left, the last ones in memory."""
@@ -144,7 +144,8 @@ class Buffer:
     def _slice(self, start: int, stop: int) -> ArrayViews:
         return _rows(self.rows, slice(start, stop))
 
-    def _covariance(self, rows: ArrayViews) -> RowCovariance:
+    def covariance(self, rows: ArrayViews) -> RowCovariance:
+        """Return the covariance of some rows, with the means of all rows seen so far."""
         return RowCovariance(rows, self.moments, self.units(), dtype=working_dtype(self.moments, rows.dtype))
 
     def units(self, m: Moments | None = None) -> Units:
@@ -184,6 +185,8 @@ class Minibatches:
         self.reach = max(self.rows, int(passes * views.n_samples))
         self._order = views.order(rng)
         self._drawn, self._used = 0, 0
+        # All rows in memory, each once, if a portion holds them.
+        self.whole: ArrayViews | None = None
         self._draw()
 
     @property
@@ -218,6 +221,8 @@ class Minibatches:
         rows = np.sort(self._order[start : start + count])
         self._drawn += count
         drawn = gathered(self.views.take(rows))
+        if count == n:
+            self.whole = drawn
         try:
             found = moments(drawn, self.buffer.center)
         except ValueError:

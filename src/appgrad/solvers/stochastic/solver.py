@@ -18,7 +18,7 @@ from ..canonical import canonical
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
-from ..protocol import Options, Outcome, Run
+from ..protocol import BATCH_SIZE, Options, Outcome, Run
 from ..shortfall import out_of_budget
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
@@ -98,7 +98,9 @@ class KernelStochasticSolver(StochasticSolver):
 def _run(
     views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
 ) -> Run:
-    n, size, limits = views.n_samples, options.batch_size, options.limits
+    n, limits = views.n_samples, options.limits
+    options = options._replace(batch_size=_batch_size(options, n))
+    size = options.batch_size
     width, rows = _normaliser(views, options, problem.n_components)
     passes, steps = _schedule(limits, views, size, width, rows)
     portion = min(max(size, rows or 0, warm_up_rows(views)), n)
@@ -130,12 +132,13 @@ def _finished(
 ) -> Solution:
     """The solution at the last state: measured on all rows if a pass is left for it, else estimated."""
     buffer, k, limits = batches.buffer, problem.n_components, options.limits
-    at_hand = buffer.at_hand()
+    # The last rows read are no substitute for all: passes overlap in them, and some rows are there twice.
+    at_hand = buffer.at_hand() if batches.whole is None else buffer.covariance(batches.whole)
     if options.sparsity is not None:
         A, B = limited(diagnostics.A, diagnostics.B, at_hand.diagonal(), options.sparsity)
         require_left(A, B, k, options.sparsity)
         diagnostics = diagnostics._replace(A=A, B=B)
-    if batches.complete and at_hand.n == views.n_samples:
+    if batches.whole is not None:
         return canonical(at_hand, diagnostics.A, diagnostics.B, k)
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
@@ -155,13 +158,19 @@ def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minib
         yield batch
 
 
+def _batch_size(options: Options, n: int) -> int:
+    """Return the rows of a minibatch: the default is cut to the rows there are."""
+    if options.batch_size > n and options.batch_size != BATCH_SIZE:
+        raise ValueError(
+            f"batch_size={options.batch_size} is above the {n} rows there are: use a smaller one, or "
+            "solver='appgrad'"
+        )
+    return min(options.batch_size, n)
+
+
 def _normaliser(views: Views, options: Options, k: int) -> tuple[int, int | None]:
     """Return columns of the bases and rows of the normaliser, None for the minibatch itself."""
-    n, size = views.n_samples, options.batch_size
-    if size > n:
-        raise ValueError(
-            f"batch_size={size} is above the {n} rows there are: use a smaller one, or solver='appgrad'"
-        )
+    n = views.n_samples
     if options.dense:
         raise ValueError("covariance='dense' leaves no minibatches: use it with solver='appgrad' or 'als'")
     width = normalised_width(options, k, views, n)

@@ -1,0 +1,39 @@
+"""The stochastic solver on stored rows: what it reports is measured on every row, once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appgrad import CCA
+from appgrad.datasets import planted
+
+
+@given(n=st.integers(20, 2600), size=st.sampled_from([None, 7, 19]), seed=st.integers(0, 99))
+@settings(max_examples=25)
+def test_correlations_are_those_of_all_rows(n, size, seed):
+    data = planted(n, 5, 4, [0.9, 0.5], random_state=seed)
+    given_size = {} if size is None else {"batch_size": size}
+    model = CCA(2, solver="stochastic", max_iter=40, random_state=seed, **given_size)
+    with pytest.warns(UserWarning, match="stopped at its max_iter"):
+        model.fit(data.X, data.y)
+    U, V = model.transform(data.X, data.y)
+    best = CCA(2, solver="qr").fit(data.X, data.y).canonical_correlations_
+    assert np.allclose(
+        model.training_correlations_, [np.corrcoef(*uv)[0, 1] for uv in zip(U.T, V.T, strict=True)], atol=1e-9
+    )
+    assert np.allclose(U.std(axis=0), 1)
+    assert np.all(model.canonical_correlations_ <= best + 1e-9)
+
+
+def test_fewer_rows_than_a_minibatch_are_one_minibatch():
+    data = planted(60, 4, 4, [0.9, 0.5], random_state=0)
+    model = CCA(2, solver="stochastic", random_state=0).fit(data.X, data.y)
+    exact = CCA(2, solver="exact").fit(data.X, data.y)
+    assert np.allclose(model.canonical_correlations_, exact.canonical_correlations_, atol=1e-6)
+
+
+def test_a_minibatch_asked_for_must_have_its_rows():
+    data = planted(60, 4, 4, [0.9, 0.5], random_state=0)
+    with pytest.raises(ValueError, match="batch_size=100 is above the 60 rows there are"):
+        CCA(2, solver="stochastic", batch_size=100).fit(data.X, data.y)
