@@ -48,7 +48,7 @@ class GramCovariance(RowProducts):
         (rx, ry), (KA, KB) = self._ridge, self._ridge_operands(A, B, scores)
         return rx[:, None] * KA, ry[:, None] * KB
 
-    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+    def error_bounds(self, rho: Array, rx: Array, ry: Array, sizes: Array) -> Array:
         """NaN: no bound is known, since Gram matrices are singular, and so is r K."""
         return np.full(rx.shape[1], np.nan)
 

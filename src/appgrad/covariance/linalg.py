@@ -21,11 +21,16 @@ def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
 
 
 class Whitening(NamedTuple):
-    """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there."""
+    """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there.
+
+    `null` (p x m) are directions left out in which S is at rounding level and there is no ridge. Covariances
+    cannot tell whether they have a little variance or none.
+    """
 
     W: Array
     rank: int
     condition: float
+    null: Array
 
 
 def equilibration(variances: Array) -> Array:
@@ -46,8 +51,9 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     """
     live = np.flatnonzero(np.diag(S) > 0)
     W = np.zeros((len(S), len(live)))
+    null = np.zeros((len(S), 0))
     if not len(live):
-        return Whitening(W, 0, np.inf)
+        return Whitening(W, 0, np.inf, null)
     variances = np.diag(S)[live]
     t = equilibration(variances + ridge[live])
     C = S[np.ix_(live, live)] * t[:, None] * t
@@ -58,13 +64,16 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     rank_below = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
     if L is not None and condition < precision**-0.5:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
-        return Whitening(W, min(len(live), rank_below), condition)
+        return Whitening(W, min(len(live), rank_below), condition, null)
     E, V = np.linalg.eigh(M)
     keep = _significant(E - r @ V**2, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
     rank = min(W.shape[1], rank_below)
-    return Whitening(W, rank, condition_of(E, keep, ridged=bool(np.any(r > 0))))
+    if not np.any(r > 0):
+        null = np.zeros((len(S), np.count_nonzero(~keep)))
+        null[live] = t[:, None] * V[:, ~keep]
+    return Whitening(W, rank, condition_of(E, keep, ridged=True), null)
 
 
 def inverse_root(G: Array, precision: float = EPS) -> Array:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..data.views import Views
 from ..machine.arrays import EPS, Array
-from .linalg import whitening
+from .linalg import Whitening, whitening
 from .moments import SecondMoments
-from .operators import Cross, Matrices, bounded, diagonals
+from .operators import Cross, Matrices, Rounding, bounded, diagonals
 from .preconditioners import Preconditioner, exact, jacobi, low_rank
+from .products import RowProducts
 from .units import Units
 
 
 class MatrixCovariance:
     """The operator on p x p matrices: it keeps no rows, and a product needs no pass."""
 
-    def __init__(self, second: SecondMoments, u: Units) -> None:
+    def __init__(self, second: SecondMoments, u: Units, entries: float = EPS) -> None:
+        """`entries` is the relative error of the entries of S: it decides about ranks."""
         p, _ = u.widths
         s = np.concatenate([view.scale for view in u.views])
         S = second.scatter / second.n
@@ -27,6 +31,28 @@ class MatrixCovariance:
         self.n, self.moments, self.units = second.n, second.moments(u.widths), u
         self.matrices = Matrices(S[:p, :p], S[:p, p:], S[p:, p:])
         self.dtype, self.precision = S.dtype, EPS
+        self._entries = entries
+
+    @cached_property
+    def whitened(self) -> tuple[Whitening, Whitening]:
+        """Factors of the inverses of Sx and Sy."""
+        (Sx, _, Sy), (x, y) = self.matrices, self.units.views
+        return whitening(Sx, x.ridge, self._entries), whitening(Sy, y.ridge, self._entries)
+
+    def rounding(self, views: Views | None = None) -> Rounding:
+        """What rounding does to correlations; `views` are the rows, None if they are gone.
+
+        Covariances cannot tell exactly dependent columns from nearly dependent ones. Rows can: one pass. If
+        directions with a little variance were left out, the condition is infinite.
+        """
+        wx, wy = self.whitened
+        condition = max(wx.condition, wy.condition)
+        if wx.null.shape[1] or wy.null.shape[1]:
+            empty = views is not None and RowProducts(views, self.moments, self.units, self.dtype).vanish(
+                wx.null, wy.null
+            )
+            condition = condition if empty else np.inf
+        return Rounding(EPS, condition)
 
     def at(self, dtype: Any) -> MatrixCovariance:
         """This operator itself: matrices stay in double precision."""
@@ -62,12 +88,11 @@ class MatrixCovariance:
         """Multiplications and additions of `products` with c columns a view."""
         return 2.0 * sum(self.units.widths) ** 2 * c
 
-    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+    def error_bounds(self, rho: Array, rx: Array, ry: Array, sizes: Array) -> Array:
         """Upper bounds on the distance of each rho from a canonical correlation, by the inverse of S."""
-        Sx, _, Sy = self.matrices
         squares = np.zeros(rx.shape[1])
-        for S, u, r in zip((Sx, Sy), self.units.views, (rx, ry), strict=True):
-            squares += np.sum((whitening(S, u.ridge).W.T @ r) ** 2, axis=0)
+        for w, r in zip(self.whitened, (rx, ry), strict=True):
+            squares += np.sum((w.W.T @ r) ** 2, axis=0)
         return bounded(squares, rho, len(rx) == len(ry))
 
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..data.views import Views
 from ..machine.arrays import Array
 from .moments import Moments
 from .units import Units
@@ -75,11 +76,15 @@ class Covariance(Protocol):
     def flops(self, c: int) -> float:
         """Multiplications and additions of `products` with c columns a view."""
 
-    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+    def error_bounds(self, rho: Array, rx: Array, ry: Array, sizes: Array) -> Array:
         """Upper bounds on the distance of each rho from a canonical correlation, NaN where unknown.
 
-        rx and ry are residuals of the canonical equations.
+        rx and ry are residuals of the canonical equations, `sizes` the squared terms of scores of variance
+        one.
         """
+
+    def rounding(self, views: Views | None = None) -> Rounding | None:
+        """What rounding adds to error bounds, None if they include it; `views` are the rows if at hand."""
 
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
         """The preconditioner of this kind: None, "jacobi", "lowrank", or "exact" where there are matrices."""
@@ -108,6 +113,32 @@ class Cross(NamedTuple):
     columns: slice
     C: Any
     means: tuple[Array, Array] | None = None
+
+
+class Rounding(NamedTuple):
+    """What rounding does to correlations: `eps` of the entries, `condition` of the matrices factored.
+
+    `squared` is True for covariances, whose condition is the square of that of the data. Entries are sums of
+    `terms` products, as many as a score has columns if not given.
+    """
+
+    eps: float
+    condition: float
+    squared: bool = True
+    terms: int = 0
+
+    def bounds(self, rho: Array, sizes: Array, p: int) -> Array:
+        """Bounds on the errors of correlations, infinite if nothing is known.
+
+        `sizes` are the squared terms of scores of variance one, of at most p columns. An entry of S is known
+        to eps times the standard deviations of its columns: phi'S phi to eps p sum_i S_ii phi_i^2. Directions
+        of low variance are known to eps times the condition. If that is small beside rho, they mix with the
+        pair to first order, which changes rho by the square.
+        """
+        each = 4 * self.eps * max(p, self.terms)
+        first = each * (sizes if self.squared else np.sqrt(sizes))
+        most = each * self.condition
+        return np.asarray(first + np.minimum(most, most * (most / np.maximum(rho, 1e-300))))
 
 
 def diagonals(m: Moments, u: Units) -> tuple[Array, Array]:

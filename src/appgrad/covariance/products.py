@@ -11,7 +11,7 @@ from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import over_rows
 from .moments import Moments, shifted
-from .operators import diagonals
+from .operators import Rounding, diagonals
 from .thin import add_gathered, add_scores, tiles
 from .units import Units
 
@@ -65,6 +65,21 @@ class RowProducts:
         ridged = self._ridge_operands(A, B, scores)
         xx = self._finish(xx, total[:c], 0, A.dtype, ridged[0], every)
         return xx, self._finish(yy, total[c:], 1, B.dtype, ridged[1], every)
+
+    def rounding(self, views: Views | None = None) -> Rounding | None:
+        """None: error bounds include rounding."""
+        return None
+
+    def vanish(self, A: Array, B: Array) -> bool:
+        """True if the scores of A and B vary no more than rounding of the values: one pass over the rows."""
+        eps = float(np.finfo(self.views.dtype).eps)
+        Gx, _, Gy = self.grams(A, B)
+        for G, C, m, u in zip((Gx, Gy), (A, B), self.moments.views, self.units.views, strict=True):
+            if C.shape[1]:
+                terms = np.max((m.var + m.mean**2) * u.scale**2 @ (C * C))
+                if np.linalg.eigvalsh(G)[-1] > (16 * len(C) * eps) ** 2 * terms:
+                    return False
+        return True
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B: from the scores alone, without a transposed product."""

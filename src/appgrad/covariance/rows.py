@@ -68,17 +68,22 @@ class RowCovariance(RowProducts):
         """Multiplications and additions of `grams` with c columns a view."""
         return 2.0 * self.n * c * (self.views.entries + 3 * c)
 
-    def error_bounds(self, rho: Array, rx: Array, ry: Array) -> Array:
+    def error_bounds(self, rho: Array, rx: Array, ry: Array, sizes: Array) -> Array:
         """Upper bounds on the distance of each rho from a canonical correlation, NaN where unknown.
 
-        S is not in memory, but it is at least the ridge. The bound from the ridge is used below 0.1.
+        S is not in memory, but it is at least the ridge. The bound from the ridge is used below 0.1. Entries
+        of residuals are rounded to eps times the standard deviation of their column, times that of the
+        terms of a score.
         """
-        squares = np.zeros(rx.shape[1])
-        for u, r in zip(self.units.views, (rx, ry), strict=True):
+        squares, unit = np.zeros(rx.shape[1]), 0.0
+        for m, u, r in zip(self.moments.views, self.units.views, (rx, ry), strict=True):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 # A column that is absent has no residual; one without a ridge leaves the bound unknown.
-                squares += np.einsum("i,ij,ij->j", np.where(u.scale > 0, 1 / u.ridge, 0.0), r, r)
-        return bounded(squares, rho, len(rx) == len(ry), MEANINGFUL)
+                inverse = np.where(u.scale > 0, 1 / u.ridge, 0.0)
+                squares += np.einsum("i,ij,ij->j", inverse, r, r)
+                unit += float(np.sum(inverse * m.var * u.scale**2))
+        rounding = 4 * self.precision * np.sqrt(unit * np.maximum(sizes, 1.0))
+        return bounded(squares, rho, len(rx) == len(ry), MEANINGFUL) + rounding
 
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
         """The preconditioner of this kind; "lowrank" uses a sample of rows."""

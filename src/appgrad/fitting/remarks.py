@@ -65,11 +65,10 @@ def shortfall_remarks(
     kind: str = registry.LINEAR,
 ) -> list[Remark]:
     """Return remarks on a run that has not converged, or whose residuals may understate its error."""
-    if not registry.is_iterative(options.solver):
-        return _unused_budget(options)
     outcome = Outcome(progress, options, views.passes, solution)
     texts = registry.solver(options.solver, kind).shortfalls(outcome)
-    return [remark for text in texts for remark in said(text, ConvergenceWarning)]
+    unused = [] if registry.is_iterative(options.solver) else _unused_budget(options)
+    return unused + [remark for text in texts for remark in said(text, ConvergenceWarning)]
 
 
 def _unused_budget(options: Options) -> list[Remark]:

@@ -11,6 +11,7 @@ import numpy as np
 from ..data.derived import CountedViews
 from ..machine.arrays import EPS
 from ..solvers import registry
+from ..solvers.canonical import RankError
 from ..solvers.loop import iterate
 from ..solvers.problem import Problem, Progress, Saved, Solution
 from ..solvers.protocol import IterativeSolver, Options
@@ -37,13 +38,24 @@ def solving(
     if registry.is_iterative(choice.solver):
         return run(views, problem, taken, rng, start=start, callback=callback, saved=saved), choice
     direct = direct_solver(choice.solver, problem.kind)
-    solution = direct.solve(views, problem)
-    free = options.solver == registry.AUTO
-    if free and direct.successor is not None and solution.condition * EPS > LOSS:
-        reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
+    free = options.solver == registry.AUTO and direct.successor is not None
+    solution, reason = None, "the covariances have too few independent columns, so it works on the data"
+    try:
+        solution = direct.solve(views, problem)
+    except RankError:
+        # Covariances lose directions of low variance, which the data may still have.
+        if not free:
+            raise
+    if free and (solution is None or solution.condition * EPS > LOSS):
+        if solution is not None:
+            reason = (
+                f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
+            )
+        assert direct.successor is not None
         choice, direct = Choice(direct.successor, reason), direct_solver(direct.successor, problem.kind)
         direct.require(views, problem, options)
         solution = direct.solve(views, problem)
+    assert solution is not None
     return iter([_at_once(solution, views, start, callback)]), choice
 
 

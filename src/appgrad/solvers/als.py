@@ -19,7 +19,7 @@ from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thi
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
-from .shortfall import out_of_budget
+from .shortfall import out_of_budget, rounded_matrices
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24
@@ -185,7 +185,7 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget."""
-        return out_of_budget(outcome, by_residual=True)
+        return rounded_matrices(outcome) + out_of_budget(outcome, by_residual=True)
 
 
 SOLVER = ALSSolver()

@@ -20,7 +20,7 @@ from .defaults import step_sizes
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
 from .problem import Diagnostics, Limits, Problem, Products
 from .protocol import Options, Outcome, Run
-from .shortfall import out_of_budget
+from .shortfall import out_of_budget, rounded_matrices
 from .sparse.batch import refused_by_steps, sparse_run, sparse_start, unit_steps
 from .sparse.thresholds import Thresholds, thresholds_of
 
@@ -235,7 +235,7 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return found + out_of_budget(outcome)
+        return found + rounded_matrices(outcome) + out_of_budget(outcome)
 
 
 def spare_passes(limits: Limits) -> int:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..covariance.build import operator
-from ..covariance.operators import Covariance
+from ..covariance.operators import Covariance, Rounding
 from ..covariance.preconditioners import Preconditioner, jacobi, warm_up_rows
 from ..data.derived import CountedViews
 from ..data.views import Views
@@ -19,7 +19,7 @@ from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
-from .shortfall import out_of_budget, stalled
+from .shortfall import out_of_budget, rounded_matrices, stalled
 
 # Default number of iterations.
 ITERATIONS = 1000
@@ -94,7 +94,7 @@ class BatchSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget."""
-        return stalled(outcome) + out_of_budget(outcome)
+        return rounded_matrices(outcome) + stalled(outcome) + out_of_budget(outcome)
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
@@ -120,7 +120,7 @@ class BatchSolver:
         norm = jacobi(cov) if kind is None else M
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
-        finish = partial(finished, cov, k, norm, self.own_norm)
+        finish = partial(finished, cov, k, norm, self.own_norm, cov.rounding(views))
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:
@@ -147,6 +147,7 @@ def finished(
     k: int,
     norm: Preconditioner,
     own_norm: bool,
+    rounding: Rounding | None,
     diagnostics: Diagnostics,
     stopped: str | None,
 ) -> Solution:
@@ -168,8 +169,10 @@ def finished(
         # Checked without the ridge, which hides missing directions.
         require_directions(k, *directions(cov, A, B, plain))
     elif diagnostics.correlations is not None:
-        return solution(cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm)
-    return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None)
+        return solution(
+            cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm, rounding=rounding
+        )
+    return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None, rounding)
 
 
 def _hides_variances(cov: Covariance) -> bool:

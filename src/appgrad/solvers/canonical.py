@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.linalg import column_dots, leading_svd, whitening
-from ..covariance.operators import Covariance
+from ..covariance.operators import Covariance, Rounding
 from ..covariance.preconditioners import Preconditioner, jacobi
 from ..machine.arrays import Array
 from .problem import Products, Solution
+
+
+class RankError(ValueError):
+    """There are fewer independent columns than components."""
 
 
 def canonical(
@@ -19,6 +23,7 @@ def canonical(
     products: Products | None = None,
     ridged: tuple[Array, Array] | None = None,
     norm: Preconditioner | None = None,
+    rounding: Rounding | None = None,
 ) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
 
@@ -36,7 +41,8 @@ def canonical(
     P, rho, Q, _ = leading_svd(wx.T @ (A.T @ xy) @ wy, found if k is None else k)
     P, Q = wx @ P, wy @ Q
     ridged = ridge_x @ P, ridge_y @ Q
-    return solution(cov, rho, A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), ridged=ridged, norm=norm)
+    products = xx @ P, xy @ Q, yx @ P, yy @ Q
+    return solution(cov, rho, A @ P, B @ Q, products, ridged=ridged, norm=norm, rounding=rounding)
 
 
 def solution(
@@ -49,13 +55,13 @@ def solution(
     ridged: tuple[Array, Array] | None = None,
     norm: Preconditioner | None = None,
     error_bounds: Array | None = None,
-    condition: float = np.nan,
+    rounding: Rounding | None = None,
     ranks: tuple[int, int] = (0, 0),
 ) -> Solution:
     """Convert canonical pairs A, B with A'SxA = B'SyB = I in working units to a solution in the data's units.
 
     `products` are those of A and B without the ridge: covariances of the columns with the scores; `ridged`
-    those with the ridge alone.
+    those with the ridge alone. `rounding` is added to `error_bounds`.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     (mx, my), (ux, uy) = cov.moments.views, cov.units.views
@@ -63,8 +69,11 @@ def solution(
     rx, ry = xy - (xx + ridge_x) * rho, yx - (yy + ridge_y) * rho
     zx, zy = (jacobi(cov) if norm is None else norm)(rx, ry)
     squares = column_dots(rx, zx) + column_dots(ry, zy)
+    sizes = column_dots(A, A, mx.var * ux.scale**2) + column_dots(B, B, my.var * uy.scale**2)
     if error_bounds is None:
-        error_bounds = cov.error_bounds(rho, rx, ry)
+        error_bounds = cov.error_bounds(rho, rx, ry, sizes)
+    if rounding is not None:
+        error_bounds = error_bounds + rounding.bounds(rho, sizes, max(len(A), len(B)))
     var_u, var_v = column_dots(A, xx), column_dots(B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
         raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
@@ -86,8 +95,8 @@ def solution(
         std_x=np.sqrt(mx.var),
         std_y=np.sqrt(my.var),
         residuals=relative(squares, rho, cov),
-        error_bounds=error_bounds,
-        condition=condition,
+        error_bounds=np.where(error_bounds < 1, error_bounds, np.nan),
+        condition=np.nan if rounding is None or not rounding.squared else rounding.condition,
         ranks=ranks,
     )
 
@@ -95,7 +104,7 @@ def solution(
 def require_rank(k: int, rank_x: int, rank_y: int) -> None:
     """Raise unless both views have at least k independent columns."""
     if k > min(rank_x, rank_y):
-        raise ValueError(
+        raise RankError(
             f"n_components={k} is above the rank of the data (X {rank_x}, y {rank_y}): "
             f"use at most {min(rank_x, rank_y)}"
             + (", and remove constant columns" if min(rank_x, rank_y) == 0 else "")
@@ -122,7 +131,7 @@ def require_directions(k: int, x: int, y: int) -> None:
     """Raise unless both views have k directions; how many more there are is not known here."""
     view, found = ("X", x) if x <= y else ("y", y)
     if found < k:
-        raise ValueError(
+        raise RankError(
             f"n_components={k} is above the rank of the data: {view} has {found} directions that can be told "
             f"apart: use at most {found}" + (", or solver='qr'" if found else ", and remove constant columns")
         )

@@ -8,6 +8,7 @@ from ..data.views import Views
 from .costs import require_memory
 from .problem import Problem
 from .protocol import Options, Outcome
+from .shortfall import rounded
 
 
 class DirectBase:
@@ -33,5 +34,8 @@ class DirectBase:
         require_memory(views, self.memory(views), f"solver={self.name!r}", advice)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Return no warnings: a direct solver does not fall short."""
-        return []
+        """Return a warning if rounding may have changed the correlations."""
+        advice = (
+            "use a larger ridge" if self.successor is None else f"use solver={self.successor!r}, or a ridge"
+        )
+        return rounded(outcome, outcome.solution.error_bounds, advice)

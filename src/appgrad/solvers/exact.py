@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..covariance.build import on_rows
-from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd, whitening
+from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd
 from ..covariance.matrices import MatrixCovariance
 from ..covariance.moments import DENSE_ABOVE, SecondMoments, second_moments
+from ..covariance.operators import Rounding
 from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
@@ -30,24 +31,29 @@ def exact(views: Views, problem: Problem) -> Solution:
     if is_wide(views):
         return by_rows(views, problem)
     second = second_moments(views, problem.center)
-    return by_covariances(second, views.widths, views.dtype, problem)
+    return by_covariances(second, views.widths, views.dtype, problem, views)
 
 
 def by_covariances(
-    second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
+    second: SecondMoments,
+    widths: Sequence[int],
+    dtype: np.dtype[Any],
+    problem: Problem,
+    views: Views | None = None,
 ) -> Solution:
-    """Exact CCA from second moments of data with this precision, whose views have these widths."""
+    """Exact CCA from second moments of data with this precision, whose views have these widths.
+
+    With the rows themselves, `views`, directions that seem to have no variance are checked on them.
+    """
     k = problem.n_components
     u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
-    cov = MatrixCovariance(second, u)
     precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
-    (Sx, Sxy, Sy), (ux, uy) = cov.matrices, u.views
-    wx, wy = whitening(Sx, ux.ridge, precision), whitening(Sy, uy.ridge, precision)
+    cov = MatrixCovariance(second, u, precision)
+    wx, wy = cov.whitened
     require_rank(k, wx.rank, wy.rank)
-    P, rho, Q, residual = leading_svd(wx.W.T @ Sxy @ wy.W, k)
-    condition = max(wx.condition, wy.condition)
-    ranks = wx.rank, wy.rank
-    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, condition=condition, ranks=ranks)
+    P, rho, Q, residual = leading_svd(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
+    rounding, ranks = cov.rounding(views), (wx.rank, wy.rank)
+    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=rounding, ranks=ranks)
 
 
 def by_rows(views: Views, problem: Problem) -> Solution:
@@ -68,9 +74,9 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     a, b, rho, residual = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
-    condition = max(condition_x, condition_y)
+    rounding = Rounding(EPS, max(condition_x, condition_y), terms=cov.n)
     ranks = len(fx.s), len(fy.s)
-    return solution(cov, rho, A, B, error_bounds=residual, condition=condition, ranks=ranks)
+    return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
 
 
 def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor, float]:

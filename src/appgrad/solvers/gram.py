@@ -9,6 +9,7 @@ import numpy as np
 from ..covariance.gram import GramCovariance
 from ..covariance.linalg import Factor, condition_of, factor_cca
 from ..covariance.moments import moments
+from ..covariance.operators import Rounding
 from ..covariance.units import kernel_ridges, units
 from ..data.arrays import ArrayViews
 from ..data.kernels import stored
@@ -36,7 +37,9 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     # Dimensions that the ridge leaves.
     x, y = (int(np.sum(f.s**2 / (f.s**2 + views.n_samples * f.c))) for f in (fx, fy))
     ranks = max(x, 1), max(y, 1)
-    return solution(cov, rho, A, B, error_bounds=residual, condition=condition, ranks=ranks)
+    # Weights of rows say nothing of rounding: it is that of the eigenvectors.
+    bounds = residual + Rounding(EPS, condition).bounds(rho, np.ones(k), views.n_samples)
+    return solution(cov, rho, A, B, error_bounds=bounds, ranks=ranks)._replace(condition=condition)
 
 
 class Coordinates(NamedTuple):

@@ -15,7 +15,6 @@ from .costs import Cost, Rates
 from .problem import Algorithm, Diagnostics, Limits, Problem, Progress, Saved, Solution
 from .sparse.thresholds import Sparsity
 
-
 # Default rows of a minibatch.
 BATCH_SIZE = 200
 

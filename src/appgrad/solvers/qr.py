@@ -6,6 +6,7 @@ import numpy as np
 
 from ..covariance.linalg import Factor, factor_cca, isotropic
 from ..covariance.moments import Moments, triangle
+from ..covariance.operators import Rounding
 from ..covariance.rows import RowCovariance
 from ..covariance.units import ViewUnits, units
 from ..data.views import Views
@@ -36,7 +37,9 @@ def qr(views: Views, problem: Problem) -> Solution:
     a, b, rho, residual = factor_cca(fx, fy, n, k)
     cov = RowCovariance(views, m, u, dtype=np.float64)
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
-    return solution(cov, rho, A, B, error_bounds=residual, ranks=(len(fx.s), len(fy.s)))
+    condition = max(float(f.s[0] / np.sqrt(f.s[-1] ** 2 + n * f.c)) for f in (fx, fy))
+    rounding = Rounding(EPS, condition, squared=False)
+    return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=(len(fx.s), len(fy.s)))
 
 
 def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..covariance.operators import Rounding
+from ..machine.arrays import EPS, Array
 from .problem import Limits, Solution
 from .protocol import Outcome
 
 # Squared ratio of the terms of a score to the score itself: a thousand times as large. There S is far from
 # its diagonal, and the norm of residuals is far from the one that bounds errors.
 DEPENDENT = 1e6
+# Bounds of rounding errors above this are worth a warning: errors themselves are a tenth of them at most
+# (near-collinear columns, 5 to 50 of them).
+ROUNDED = 1e-5
 # The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
@@ -42,6 +47,28 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
     ]
 
 
+def rounded(outcome: Outcome, bounds: Array, advice: str = "use solver='qr', or a larger ridge") -> list[str]:
+    """A remark if rounding may have changed correlations by more than a little; NaN is not known."""
+    worst = float(np.max(np.where(np.isnan(bounds), np.inf, bounds)))
+    if worst <= ROUNDED:
+        return []
+    amount = f"up to {worst:.1g}" if worst < 1 else "an unknown amount"
+    return [
+        f"{outcome.options.solver}: rounding may change the correlations by {amount}, because some columns "
+        f"nearly depend on each other: {advice}"
+    ]
+
+
+def rounded_matrices(outcome: Outcome) -> list[str]:
+    """A remark if rounding may have changed correlations that came from p x p matrices."""
+    solution = outcome.solution
+    if np.isnan(solution.condition):
+        return []
+    p = max(len(solution.x_weights), len(solution.y_weights))
+    terms = sizes(solution).sum(axis=0)
+    return rounded(outcome, Rounding(EPS, solution.condition).bounds(solution.correlations, terms, p))
+
+
 def stalled(outcome: Outcome) -> list[str]:
     """A remark on a run whose residuals do not fall any more."""
     options, progress, worst = outcome.options, outcome.progress, outcome.worst
@@ -62,5 +89,10 @@ def stalled(outcome: Outcome) -> list[str]:
 
 def is_dependent(solution: Solution) -> bool:
     """True if scores are small differences of large terms: columns nearly depend on each other."""
+    return float(sizes(solution).max()) > DEPENDENT
+
+
+def sizes(solution: Solution) -> Array:
+    """Squared terms of the scores of both views (2 x k): far above 1 where these are small differences."""
     sides = (solution.x_weights, solution.std_x), (solution.y_weights, solution.std_y)
-    return max(float(np.einsum("ij,ij,i->j", W, W, sd * sd).max()) for W, sd in sides) > DEPENDENT
+    return np.array([np.einsum("ij,ij,i->j", W, W, sd * sd) for W, sd in sides])
