@@ -52,6 +52,10 @@ class GramCovariance(RowProducts):
         """NaN: no bound is known, since Gram matrices are singular, and so is r K."""
         return np.full(rx.shape[1], np.nan)
 
+    def dimensions(self) -> tuple[int, int]:
+        """Zero: the dimensions of functions are not known without eigenvalues of K."""
+        return 0, 0
+
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
         """The preconditioner of this kind; all columns of a view have the same unit."""
         if kind is None:

@@ -200,6 +200,10 @@ class Factor(NamedTuple):
         """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""
         return np.asarray(self.s / np.sqrt(self.s**2 + n * self.c))
 
+    def dimensions(self, n: int) -> int:
+        """Dimensions that the ridge leaves: the trace of S (S + c I)^-1, at least 1."""
+        return max(1, int(np.ceil(np.sum(self.shrinkage(n) ** 2) - 1e-6)))
+
 
 def factor_cca(fx: Factor, fy: Factor, n: int, k: int) -> tuple[Array, Array, Array, Array]:
     """CCA of two factored views: coefficients on V (r1 x k, r2 x k), correlations, residuals.

@@ -39,6 +39,14 @@ class MatrixCovariance:
         (Sx, _, Sy), (x, y) = self.matrices, self.units.views
         return whitening(Sx, x.ridge, self._entries), whitening(Sy, y.ridge, self._entries)
 
+    def dimensions(self) -> tuple[int, int]:
+        """Dimensions of each view that the ridge leaves: the trace of S (S + R)^-1."""
+        x, y = (
+            max(1, int(np.ceil(w.rank - np.sum(u.ridge @ (w.W * w.W)) - 1e-6)))
+            for w, u in zip(self.whitened, self.units.views, strict=True)
+        )
+        return x, y
+
     def rounding(self, views: Views | None = None) -> Rounding:
         """What rounding does to correlations; `views` are the rows, None if they are gone.
 

@@ -83,6 +83,9 @@ class Covariance(Protocol):
         one.
         """
 
+    def dimensions(self) -> tuple[int, int]:
+        """At most this many dimensions of each view are left by the ridge; 0 if unknown."""
+
     def rounding(self, views: Views | None = None) -> Rounding | None:
         """What rounding adds to error bounds, None if they include it; `views` are the rows if at hand."""
 
@@ -145,6 +148,23 @@ def diagonals(m: Moments, u: Units) -> tuple[Array, Array]:
     """The diagonals of Sx and Sy, ridge included."""
     (mx, my), (ux, uy) = m.views, u.views
     return mx.var * ux.scale * ux.scale + ux.ridge, my.var * uy.scale * uy.scale + uy.ridge
+
+
+def dimensions(m: Moments, u: Units) -> tuple[int, int]:
+    """At most this many dimensions of each view are left by the ridge: the trace of S (S + R)^-1.
+
+    For eigenvalues of a given sum, the trace is largest if they are all equal.
+    """
+    found = []
+    for (_, var), view in zip(m.views, u.views, strict=True):
+        varies = (view.scale > 0) & (var > 0)
+        most = min(int(np.count_nonzero(varies)), max(int(m.n) - 1, 1))
+        if not most:
+            return 0, 0
+        size = float(np.sum((var * view.scale**2)[varies])) / most
+        ridge = float(np.mean(view.ridge[varies]))
+        found.append(max(1, int(np.ceil(most * size / (size + ridge) - 1e-6))))
+    return found[0], found[1]
 
 
 def bounded(squares: Array, rho: Array, as_wide: bool, most: float = np.inf) -> Array:

@@ -18,6 +18,9 @@ from .operators import Covariance
 DIRECTIONS, WARM_UP_ROWS = 80, 2000
 # Factor of Ritz values: a Krylov space gives a little less than the largest eigenvalue.
 MARGIN = 1.05
+# Views of at most this many columns are preconditioned by the covariance of a sample of this many rows for
+# each column: its eigenvectors take less than a second.
+SAMPLED, SAMPLE_ROWS = 1000, 4
 
 
 def warm_up_rows(views: Views, endless: bool = False) -> int:
@@ -28,6 +31,12 @@ def warm_up_rows(views: Views, endless: bool = False) -> int:
     in_a_block = int(BLOCK_BYTES / (ENTRY_BYTES * max(views.entries, 1.0)))
     rows = min(WARM_UP_ROWS, max(2 * DIRECTIONS, in_a_block))
     return rows if endless else min(rows, views.n_samples)
+
+
+def sample_rows(views: Views) -> int:
+    """Number of rows to sample for the covariances of narrow views: four for each column, at least 2000."""
+    narrow = max((p for p in views.widths if p <= SAMPLED), default=0)
+    return min(views.n_samples, max(WARM_UP_ROWS, SAMPLE_ROWS * narrow))
 
 
 class ViewPreconditioner(NamedTuple):
@@ -93,6 +102,11 @@ class Preconditioner(NamedTuple):
         if self.x is None or self.y is None or self.x.V.shape[1] or self.y.V.shape[1]:
             return None, None
         return self.x.d * self.x.d, self.y.d * self.y.d
+
+    @property
+    def is_complete(self) -> bool:
+        """True if it knows all directions of both views, also those of low variance."""
+        return all(side is not None and side.V.shape[1] == len(side.d) for side in self)
 
     def flops(self, c: int) -> float:
         """Multiplications and additions for c columns."""
@@ -164,6 +178,19 @@ def exact(cov: Covariance) -> Preconditioner:
         keep = values > len(values) * EPS * max(values[-1], 0.0)
         sides.append(ViewPreconditioner(d, V[:, keep], values[keep], np.inf))
     return Preconditioner(*sides)
+
+
+def sampled(S: Array, ridge: Array, side: ViewPreconditioner, rows: int) -> ViewPreconditioner:
+    """The inverse of the covariance S of a sample of `rows` rows, in the units of a diagonal preconditioner.
+
+    Directions of little variance are those of the sample, exact to a small factor (Avron, Maymounkov & Toledo
+    2010): a pair hidden in the difference of two columns that nearly coincide is found. A direction without
+    any variance in the sample counts as one that a single row has.
+    """
+    d = side.d
+    values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
+    unseen = values <= len(values) * EPS * max(values[-1], 0.0)
+    return ViewPreconditioner(d, V, np.where(unseen, 1 / rows, values), 1.0)
 
 
 def low_rank(

@@ -16,8 +16,8 @@ from ..machine.arrays import Array, Matrix
 from ..machine.memory import budget
 from .matrices import MatrixCovariance
 from .moments import second_moments, shifted, to_dense
-from .operators import Cross, Matrices, bounded
-from .preconditioners import Preconditioner, jacobi, low_rank, warm_up_rows
+from .operators import Cross, Matrices, bounded, dimensions
+from .preconditioners import SAMPLED, Preconditioner, jacobi, low_rank, sample_rows, sampled, warm_up_rows
 from .products import RowProducts
 from .thin import add_gathered
 from .units import Units
@@ -85,13 +85,32 @@ class RowCovariance(RowProducts):
         rounding = 4 * self.precision * np.sqrt(unit * np.maximum(sizes, 1.0))
         return bounded(squares, rho, len(rx) == len(ry), MEANINGFUL) + rounding
 
+    def dimensions(self) -> tuple[int, int]:
+        """At most this many dimensions of each view are left by the ridge."""
+        return dimensions(self.moments, self.units)
+
     def preconditioner(self, kind: str | None, rng: np.random.Generator) -> Preconditioner:
         """The preconditioner of this kind; "lowrank" uses a sample of rows."""
         if kind is None:
             return Preconditioner()
         if kind == "jacobi":
             return jacobi(self)
+        if kind == "sample":
+            return self._sampled(rng)
         return low_rank(self._sample(warm_up_rows(self.views), rng), jacobi(self), rng)
+
+    def _sampled(self, rng: np.random.Generator) -> Preconditioner:
+        """The covariances of a sample of rows for narrow views, the diagonals for others."""
+        rows = sample_rows(self.views)
+        sample, sides = self._sample(rows, rng), []
+        for view, (side, u) in enumerate(zip(jacobi(self), self.units.views, strict=True)):
+            assert side is not None
+            if len(side.d) <= SAMPLED:
+                columns = [np.arange(len(side.d)) if view == i else np.zeros(0, int) for i in (0, 1)]
+                S = _on_matrices(ColumnViews(sample.views, *columns), self.units.restricted(*columns))
+                side = sampled(S.matrices[2 * view], u.ridge, side, rows)
+            sides.append(side)
+        return Preconditioner(*sides)
 
     def _sample(self, size: int, rng: np.random.Generator) -> RowCovariance:
         """The covariance of `size` random rows, in memory, with the means of all rows."""

@@ -23,7 +23,7 @@ from ..fitting.fit import fit, generator
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
-from ..fitting.remarks import issue, trivial
+from ..fitting.remarks import issue, like_noise
 from ..machine.arrays import Array, Matrix
 from ..metrics import correlations, paired_correlations
 from ..solvers.problem import Problem, Progress, Solution
@@ -209,7 +209,8 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         """Warnings about correlations that are high only because of overfitting."""
-        return trivial(n, p1, p2, solution)
+        problem, _ = self.problem_and_options()
+        return like_noise(n, p1, p2, solution, ridged=problem.is_ridged)
 
     def _kept(self, solution: Solution) -> Solution:
         """The parts of a solution that the model keeps; here all of them."""

@@ -18,7 +18,7 @@ from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
-from .remarks import Remark, overfit_remarks, said, shortfall_remarks, trivial
+from .remarks import Remark, like_noise, overfit_remarks, said, shortfall_remarks
 from .solving import LOSS, solving
 from .streams.steps import StepStream
 from .streams.sums import SumStream
@@ -56,7 +56,7 @@ def fit(
     callback: Callable[[Progress], Any] | None = None,
     checkpoint: CheckpointFile | None = None,
     threads: int | None = None,
-    overfit: Overfit = trivial,
+    overfit: Overfit = like_noise,
 ) -> Fit:
     """Fit a problem to views: choose a solver, run it, write checkpoints, and check the result.
 
@@ -123,7 +123,7 @@ def fit_of_stream(
     solve: Callable[[], Solution],
     n: int,
     columns: tuple[int, int],
-    overfit: Overfit = trivial,
+    overfit: Overfit = like_noise,
 ) -> Fit:
     """Return the fit to the n rows of a stream so far; `solve` returns their solution."""
     start = time.perf_counter()

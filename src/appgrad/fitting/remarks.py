@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import joblib
 import numpy as np
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
@@ -18,13 +19,22 @@ from ..solvers import registry
 from ..solvers.problem import Limits, Progress, Solution
 from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS
+from .noise import noise_edge, noise_limit
 
 # Correlations of training rows above this look like a finding.
 MEMORISED = 0.9
 # With fewer rows for each dimension of functions, correlations say little.
 FLEXIBLE = 2.5
-# A warning points at the first line outside of this package, and of scikit-learn, which wraps transform.
-INSIDE = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent))
+# A warning points at the first line outside of this package, of scikit-learn, which wraps transform and fits
+# in searches, and of joblib, which runs these.
+INSIDE = tuple(
+    f"{folder}{os.sep}"
+    for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent, Path(joblib.__file__).parent)
+)
+
+
+# Correlations that noise alone reaches are worth a warning above this.
+NOISY = 0.3
 
 
 class OverfitWarning(UserWarning):
@@ -129,15 +139,35 @@ def flexible(n: int, solution: Solution) -> list[str]:
     ]
 
 
-def trivial(
-    n: int, p1: int, p2: int, solution: Solution, because: str | None = None, advice: str = "Set a ridge"
-) -> list[str]:
+def trivial(n: int, p1: int, p2: int, solution: Solution, because: str, advice: str) -> list[str]:
     """Return a remark if any data of this shape would have such correlations."""
     p, ranks = p1 + p2, solution.ranks if any(solution.ranks) else (min(p1, n), min(p2, n))
     # Two subspaces of the n - 1 dimensions of centred rows must meet when their dimensions exceed that.
     if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:
         return []
     return [
-        f"correlations are close to 1 because {because or f'there are {p} columns for {n} rows'}, not "
-        f"because the views are related: any data would do. {advice}, and judge by held-out rows (score)"
+        f"correlations are close to 1 because {because}, not because the views are related: any data would "
+        f"do. {advice}, and judge by held-out rows (score)"
+    ]
+
+
+def like_noise(n: int, p1: int, p2: int, solution: Solution, ridged: bool = False) -> list[str]:
+    """Return a remark if noise alone would reach a high first correlation, and this one is not above that.
+
+    `ridged` is True if the user has set a ridge.
+    """
+    x, y = solution.ranks
+    edge, first = noise_edge(n, x, y) if x else 0.0, float(solution.correlations[0])
+    if edge <= NOISY or first > noise_limit(n, x, y):
+        return []
+    advice = "Judge by held-out rows (score)" if ridged else "Set a ridge, and judge by held-out rows (score)"
+    if edge == 1 and first > 0.99:
+        return [
+            f"correlations are close to 1 because there are {p1 + p2} columns for {n} rows, not because the "
+            f"views are related: any data would do. {advice}"
+        ]
+    left = " that the ridge leaves" if ridged and x + y < min(p1 + p2, n) else ""
+    return [
+        f"the first correlation of {first:.2f} is not above what noise alone reaches: about {edge:.2f} with "
+        f"{n} rows and {x} + {y} dimensions{left}. {advice}"
     ]

@@ -15,6 +15,7 @@ from ..machine.arrays import Array
 from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
+from .conjugate_gradients import conjugate_gradients
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
@@ -111,41 +112,15 @@ class ALS:
     def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
 
-        The start is the regression within the spans of phi and psi; each column has its own step lengths.
+        The start is the regression within the spans of phi and psi.
         """
         xx, xy, yx, yy = state.products
         P, rho, Q = state.pairing
         # phi P and psi Q are paired with correlations rho: psi regressed on X is phi P diag(rho) Q'.
         to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T
-        A, B = state.phi @ to_x, state.psi @ to_y
-        Rx, Ry = xy - xx @ to_x, yx - yy @ to_y
-        Zx, Zy = self.preconditioner(Rx, Ry)
-        Dx, Dy = Zx, Zy
-        size_x, size_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
-        # D'MD, M being the preconditioner: if D'SD is lost in its rounding, the step length is unknown.
-        norm_x, norm_y = size_x, size_y
-        goal, flops = self.inner_tol**2 * (size_x.sum() + size_y.sum()), 0.0
-        for _ in range(self.inner):
-            if size_x.sum() + size_y.sum() <= goal:
-                break
-            SDx, SDy = cov.squares(Dx, Dy)
-            flops += 2 / 3 * cov.flops(A.shape[1])
-            ax = _ratios(size_x, column_dots(Dx, SDx), cov.precision * norm_x)
-            ay = _ratios(size_y, column_dots(Dy, SDy), cov.precision * norm_y)
-            A, B = A + ax * Dx, B + ay * Dy
-            Rx, Ry = Rx - ax * SDx, Ry - ay * SDy
-            Zx, Zy = self.preconditioner(Rx, Ry)
-            new_x, new_y = column_dots(Rx, Zx), column_dots(Ry, Zy)
-            bx, by = _ratios(new_x, size_x), _ratios(new_y, size_y)
-            Dx, Dy = Zx + bx * Dx, Zy + by * Dy
-            norm_x, norm_y = new_x + bx * bx * norm_x, new_y + by * by * norm_y
-            size_x, size_y = new_x, new_y
-        return A, B, flops
-
-
-def _ratios(a: Array, b: Array, least: Array | float = 0.0) -> Array:
-    """a / b, and 0 where b is not above `least`."""
-    return np.asarray(np.where(b > least, a / np.where(b > least, b, 1.0), 0.0))
+        start = state.phi @ to_x, state.psi @ to_y
+        residuals = xy - xx @ to_x, yx - yy @ to_y
+        return conjugate_gradients(cov, self.preconditioner, start, residuals, self.inner, self.inner_tol)
 
 
 class ALSSolver(BatchSolver):

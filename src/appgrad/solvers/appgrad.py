@@ -18,6 +18,7 @@ from .batch import BatchSolver, Ready
 from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
 from .defaults import step_sizes
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
+from .probe import SHALLOW, missing, probing
 from .problem import Diagnostics, Limits, Problem, Products
 from .protocol import Options, Outcome, Run
 from .shortfall import out_of_budget, rounded_matrices
@@ -46,7 +47,7 @@ class State(NamedTuple):
     `size` is their mean square; `trail` and `sizes` are the correlations captured by the last few states and
     their mean squares. Momentum needs the variables `before` this state, and its `age` in iterations since
     the last start. Recovery needs `caution`, the part of the step that is left, and the last `good` state,
-    None for the first.
+    None for the first. A probe is `due` after so many `iterations`.
     """
 
     phi_t: Array
@@ -60,6 +61,8 @@ class State(NamedTuple):
     age: int = 0
     caution: float = 1.0
     good: State | None = None
+    iterations: int = 0
+    due: int = 0
 
     @property
     def calm(self) -> State:
@@ -79,7 +82,8 @@ class AppGrad:
     multiple of the last move that is added; it builds up as t / (t + 3) and starts anew when an iteration
     captures less than each of the last few (as O'Donoghue & Candes 2015 do for Nesterov's). `thresholds` set
     rows to zero between the gradient step and normalisation: sparse CCA, as in the paper's conclusion.
-    `first` are variables to start from.
+    `first` are variables to start from. `probe` is the number of iterations of conjugate gradients of a look
+    beyond a run that gains little any more, 0 for none.
     """
 
     n_components: int
@@ -89,6 +93,7 @@ class AppGrad:
     tol: float = 1e-4
     thresholds: Thresholds | None = None
     first: tuple[Array, Array] | None = None
+    probe: int = 0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Take the first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
@@ -125,8 +130,22 @@ class AppGrad:
             return _recovered(state, new.size, diagnostics.flops)
         new = _followed(state, new)
         # Too short a step gains nothing either, but then phi_t still grows.
-        converged = _settled(new.trail, self.tol) and _settled(new.sizes, 10 * self.tol)
-        return new, diagnostics._replace(converged=converged)
+        if _settled(new.trail, self.tol) and _settled(new.sizes, 10 * self.tol) and new.iterations >= new.due:
+            return self._confirmed(cov, new, diagnostics)
+        return new, diagnostics
+
+    def _confirmed(
+        self, cov: Covariance, state: State, diagnostics: Diagnostics
+    ) -> tuple[State, Diagnostics]:
+        """Return whether a state that gains little an iteration also misses little."""
+        if not self.probe:
+            return state, diagnostics._replace(converged=True)
+        k, M, tcc = self.n_components, self.preconditioner, state.trail[-1]
+        found = missing(cov, M, state.phi_t, state.psi_t, state.products, k, self.probe)
+        # It is worth asking again after half as many iterations again.
+        state = state._replace(due=state.iterations + state.iterations // 2 + WINDOW)
+        little = found.is_little(self.tol, tcc)
+        return state, diagnostics._replace(converged=little, flops=diagnostics.flops + found.flops)
 
     def _moved(self, state: State, gx: Array, gy: Array) -> tuple[Array, Array]:
         """Return phi_t and psi_t after a gradient step, with momentum and thresholds if asked for."""
@@ -172,7 +191,8 @@ def _followed(state: State, new: State) -> State:
     good = new._replace(trail=trail, sizes=sizes) if new.size <= CALM else state.calm
     age = state.age + 1 if tcc >= min(state.trail) else 0
     before = state.phi_t, state.psi_t
-    return new._replace(before=before, age=age, caution=state.caution, trail=trail, sizes=sizes, good=good)
+    new = new._replace(before=before, age=age, caution=state.caution, trail=trail, sizes=sizes, good=good)
+    return new._replace(iterations=state.iterations + 1, due=state.due)
 
 
 def _settled(trail: tuple[float, ...], tol: float) -> bool:
@@ -203,7 +223,9 @@ class AppGradSolver(BatchSolver):
         if auto:
             eta = STEP * eta[0], STEP * eta[1]
         k, tol = ready.problem.n_components, ready.options.tol
-        return AppGrad(k, eta, ready.preconditioner, MOMENTUM if auto else 0.0, tol), limits
+        probe, limits = probing(ready.preconditioner, limits, SHALLOW)
+        momentum = MOMENTUM if auto else 0.0
+        return AppGrad(k, eta, ready.preconditioner, momentum, tol, probe=probe), limits
 
     def refuses(self, options: Options) -> str | None:
         """Return why options are refused: sparse components one by one, or with hard penalties."""

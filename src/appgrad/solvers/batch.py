@@ -11,7 +11,7 @@ import numpy as np
 
 from ..covariance.build import operator
 from ..covariance.operators import Covariance, Rounding
-from ..covariance.preconditioners import Preconditioner, jacobi, warm_up_rows
+from ..covariance.preconditioners import SAMPLED, Preconditioner, jacobi, sample_rows, warm_up_rows
 from ..data.derived import CountedViews
 from ..data.views import Views
 from .canonical import attainable, canonical, directions, require_directions, solution
@@ -25,6 +25,8 @@ from .shortfall import out_of_budget, rounded_matrices, stalled
 ITERATIONS = 1000
 # Squares of correlations below this are lost to underflow.
 TINY = 1e-50
+# With fewer passes, none is spent on a sample of rows for the preconditioner.
+SHORT = 10
 
 
 class Ready(NamedTuple):
@@ -75,12 +77,22 @@ class BatchSolver:
         return options.dense
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """Return the kind of preconditioner, None for none."""
-        return preconditioner_kind(options.preconditioner, views)
+        """Return the kind of preconditioner, None for none: by default a sample of rows for narrow views."""
+        kind, passes = preconditioner_kind(options.preconditioner, views), options.limits.passes
+        narrow = (max if kind == "lowrank" else min)(views.widths) <= SAMPLED
+        if (
+            options.preconditioner == "auto"
+            and self.gathers
+            and narrow
+            and (passes is None or passes >= SHORT)
+        ):
+            return "sample"
+        return kind
 
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
         """Return the passes that moments, preconditioner, step and first iterate take without matrices."""
-        return self.first_passes + (warm_up_rows(views) / views.n_samples if kind == "lowrank" else 0)
+        rows = {"lowrank": warm_up_rows(views), "sample": sample_rows(views)}.get(str(kind), 0)
+        return self.first_passes + rows / views.n_samples
 
     def refuses(self, options: Options) -> str | None:
         """Return None: all parameters are accepted."""

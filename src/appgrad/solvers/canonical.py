@@ -56,7 +56,7 @@ def solution(
     norm: Preconditioner | None = None,
     error_bounds: Array | None = None,
     rounding: Rounding | None = None,
-    ranks: tuple[int, int] = (0, 0),
+    ranks: tuple[int, int] | None = None,
 ) -> Solution:
     """Convert canonical pairs A, B with A'SxA = B'SyB = I in working units to a solution in the data's units.
 
@@ -97,7 +97,7 @@ def solution(
         residuals=relative(squares, rho, cov),
         error_bounds=np.where(error_bounds < 1, error_bounds, np.nan),
         condition=np.nan if rounding is None or not rounding.squared else rounding.condition,
-        ranks=ranks,
+        ranks=cov.dimensions() if ranks is None else ranks,
     )
 
 

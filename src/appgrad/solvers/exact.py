@@ -52,8 +52,8 @@ def by_covariances(
     wx, wy = cov.whitened
     require_rank(k, wx.rank, wy.rank)
     P, rho, Q, residual = leading_svd(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
-    rounding, ranks = cov.rounding(views), (wx.rank, wy.rank)
-    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=rounding, ranks=ranks)
+    rounding = cov.rounding(views)
+    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=rounding)
 
 
 def by_rows(views: Views, problem: Problem) -> Solution:
@@ -75,7 +75,7 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
     rounding = Rounding(EPS, max(condition_x, condition_y), terms=cov.n)
-    ranks = len(fx.s), len(fy.s)
+    ranks = fx.dimensions(cov.n), fy.dimensions(cov.n)
     return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
 
 

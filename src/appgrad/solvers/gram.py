@@ -34,9 +34,7 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     cov = GramCovariance(kept, m, units(m, kept.dtype, ridge=problem.ridge), (fx.c, fy.c))
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
     condition = max(condition_x, condition_y)
-    # Dimensions that the ridge leaves.
-    x, y = (int(np.sum(f.s**2 / (f.s**2 + views.n_samples * f.c))) for f in (fx, fy))
-    ranks = max(x, 1), max(y, 1)
+    ranks = fx.dimensions(views.n_samples), fy.dimensions(views.n_samples)
     # Weights of rows say nothing of rounding: it is that of the eigenvectors.
     bounds = residual + Rounding(EPS, condition).bounds(rho, np.ones(k), views.n_samples)
     return solution(cov, rho, A, B, error_bounds=bounds, ranks=ranks)._replace(condition=condition)

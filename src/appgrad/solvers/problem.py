@@ -27,6 +27,12 @@ class Problem(NamedTuple):
         """The kind of problem: kernel if the views are Gram matrices K with a ridge r K, else linear."""
         return LINEAR if kernel_ridges(self.ridge) is None else KERNEL
 
+    @property
+    def is_ridged(self) -> bool:
+        """True if a ridge above zero was asked for."""
+        pair = self.ridge if isinstance(self.ridge, tuple) else (self.ridge,)
+        return any(r != "auto" and r != 0 for r in pair)
+
 
 class Solution(NamedTuple):
     """Canonical pairs in the units of the data, best first, scores of unit variance.
@@ -36,7 +42,8 @@ class Solution(NamedTuple):
     the regression of y on the scores of X. `residuals` are relative residuals of the canonical equations
     in the norm of the covariances' diagonals; `error_bounds` bound the distance of each correlation to a
     true one, NaN where unknown; `condition` is that of the matrices factored, NaN where none was squared;
-    `ranks` are those of the two views, 0 where unknown.
+    `ranks` are the dimensions of the two views that the ridge leaves, an upper bound if they were not
+    computed, 0 where unknown.
     """
 
     correlations: Array

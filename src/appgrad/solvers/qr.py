@@ -39,7 +39,9 @@ def qr(views: Views, problem: Problem) -> Solution:
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
     condition = max(float(f.s[0] / np.sqrt(f.s[-1] ** 2 + n * f.c)) for f in (fx, fy))
     rounding = Rounding(EPS, condition, squared=False)
-    return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=(len(fx.s), len(fy.s)))
+    return solution(
+        cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=(fx.dimensions(n), fy.dimensions(n))
+    )
 
 
 def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:

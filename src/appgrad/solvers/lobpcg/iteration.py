@@ -14,6 +14,7 @@ from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
 from ..costs import small_flops
+from ..probe import solved_residuals
 from ..problem import Diagnostics
 from .algebra import (
     Grams,
@@ -46,7 +47,8 @@ class State(NamedTuple):
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
     sizes, and `tol` their target; `width` the number of columns there should be; `gain` the share of the
     correlation that the last iteration added; `age` the iterations since products were computed anew; `mark`
-    the largest residual and the correlation captured at the last notable progress, and the iterations since.
+    the largest residual and the correlation captured at the last notable progress, and the iterations since;
+    `probed` is True if a probe has found nothing that was missing.
     """
 
     pairs: Vectors
@@ -60,6 +62,7 @@ class State(NamedTuple):
     gain: float = np.inf
     age: int = 0
     mark: tuple[float, float, int] = (np.inf, 0.0, 0)
+    probed: bool = False
 
     @property
     def is_coarse(self) -> bool:
@@ -82,7 +85,9 @@ class LOBPCG:
     Products of new columns are computed from those of the columns they combine, through orthonormal
     coefficients, so that rounding errors do not grow. Pairs that have converged stay in the small problem
     without their residuals (soft locking). With `single` the first iterations run in single precision.
-    Residuals are measured in `norm`, by default that of the preconditioner.
+    Residuals are measured in `norm`, by default that of the preconditioner. `probe` is the number of
+    iterations of conjugate gradients with which a run that seems to have converged looks for pairs that its
+    preconditioner does not see.
     """
 
     n_components: int
@@ -90,6 +95,7 @@ class LOBPCG:
     tol: float = 1e-4
     single: bool = False
     norm: Preconditioner | None = None
+    probe: int = 0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -109,13 +115,29 @@ class LOBPCG:
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
-        zx, zy = _active_directions(state)
+        probing = self._is_settled(state) and not state.probed
+        zx, zy, more = self._probing(state, cov) if probing else (*_active_directions(state), 0.0)
         new = measured(cov, zx, zy)
         grams = bordered(cov, (state.pairs, state.moves), state.grams, new)
         after = self._ritz(cov, (state.pairs, state.moves, new), grams, state.width)
         p, width = len(zx) + len(zy), state.width
-        flops = cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
-        return self._with_diagnostics(self._compared(after, state), flops)
+        flops = more + cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
+        after = self._compared(after, state)
+        if probing:
+            after = after._replace(probed=after.gain < self.tol)
+        return self._with_diagnostics(after, flops)
+
+    def _is_settled(self, state: State) -> bool:
+        """True if residuals have reached their target in double precision."""
+        return not state.is_coarse and self._reached(state)[0] < state.tol
+
+    def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
+        """Return solved residuals as directions, scaled, and their operations."""
+        c = len(state.rho)
+        found = solved_residuals(
+            cov, self.preconditioner, state.pairs.products, np.eye(c), np.eye(c), state.rho, self.probe
+        )
+        return found.x, found.y, found.flops
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """Return the k best pairs in the span of pairs, moves and new columns, what moved, and residuals."""
@@ -143,6 +165,7 @@ class LOBPCG:
             residuals=relative(squares, best.rho, cov),
             tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
             width=k,
+            probed=not self.probe,
         )
 
     def _preconditioned(self, rx: Array, ry: Array, M: Preconditioner) -> tuple[tuple[Array, Array], Array]:
@@ -159,6 +182,7 @@ class LOBPCG:
         return after._replace(
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
             age=state.age + 1,
+            probed=state.probed,
             mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
         )
 
@@ -175,7 +199,7 @@ class LOBPCG:
         none = no_vectors(len(pairs.A), len(pairs.B), dtype)
         after = self._ritz(cov, (pairs, moves, none), grams_of(cov, pairs, moves), state.width)
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
-        return self._with_diagnostics(after._replace(mark=state.mark), flops)
+        return self._with_diagnostics(after._replace(mark=state.mark, probed=state.probed), flops)
 
     def _is_short(self, state: State) -> bool:
         """True if there are fewer pairs than asked for."""
@@ -199,7 +223,7 @@ class LOBPCG:
             B,
             tcc=tcc,
             flops=flops,
-            converged=not coarse and worst < state.tol,
+            converged=self._is_settled(state) and state.probed,
             products=None if coarse else (products[0], products[1], products[2], products[3]),
             correlations=None if coarse else state.rho[:k],
             residual=worst,

@@ -11,6 +11,7 @@ from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
+from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
 from ..shortfall import is_dependent, out_of_budget, rounded_matrices, stalled
@@ -60,7 +61,8 @@ class LOBPCGSolver(BatchSolver):
             limits = limits._replace(passes=limits.passes - 1)
         norm = ready.norm if ready.kind is None else None
         k, tol = ready.problem.n_components, ready.options.tol
-        return LOBPCG(k, ready.preconditioner, tol, single, norm), limits
+        probe, limits = probing(ready.preconditioner, limits)
+        return LOBPCG(k, ready.preconditioner, tol, single, norm, probe), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration."""

@@ -85,7 +85,8 @@ def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
     rho = diagnostics.judged
     if rho is None:
         rho = judged_correlations(diagnostics, buffer.halves(), k)
-    return found if rho is None else found._replace(correlations=rho)
+    # Correlations on rows held out are not raised by the number of dimensions.
+    return found if rho is None else found._replace(correlations=rho, ranks=(0, 0))
 
 
 def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
