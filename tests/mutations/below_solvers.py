@@ -129,4 +129,16 @@ MUTATIONS = [
         "found.has_sorted_indices = True",
         "test_columns_of_sparse_rows_are_in_order",
     ),
+    Mutation(
+        "data",
+        "if int(unsigned.max()) >= size:",
+        "if int(unsigned.max()) > size:",
+        "test_every_method_refuses_them",
+    ),
+    Mutation(
+        "data",
+        '_require(np.all(indptr[1:] >= indptr[:-1]), "indptr is not in ascending order")',
+        '_require(np.all(indptr >= 0), "indptr is not in ascending order")',
+        "test_any_index_that_is_changed_is_refused_or_means_what_it_says",
+    ),
 ]
