@@ -172,6 +172,23 @@ def _steps(page: Page, record: Record) -> None:
     page.table(("data", "solver", "preconditioner", "least", "most"), rows)
 
 
+def _fingerprint(page: Page, record: Record) -> None:
+    rows = [
+        (
+            name,
+            *(f"{100 * r['share'][what]:.1f} %" for what in ("means and variances", "pass", "run")),
+            f"{r['nanoseconds a number']['fingerprint']:.1f}",
+        )
+        for name, r in record.items()
+        if isinstance(r, dict) and "share" in r
+    ]
+    page.say(
+        "A run with a checkpoint hashes every row once. Processor time of that over the time of a first pass for "
+        "means and variances, of a pass of the iterations (20 columns), and of a run of LOBPCG (10 components)."
+    )
+    page.table(("data", "of a first pass", "of a pass", "of a run", "ns a number"), rows)
+
+
 BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Exact CCA of MNIST, against peers", "exact_mnist", _speed),
     ("Iterations of LOBPCG", "lobpcg_time", _iterations),
@@ -185,4 +202,5 @@ BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("The authors' curves", "paper_curves", _curves),
     ("Memory", "peak_memory", _memory),
     ("Steps", "step_sizes", _steps),
+    ("Fingerprints of checkpoints", "fingerprint", _fingerprint),
 )

@@ -151,3 +151,39 @@ def best_subset_cca(X, Y, sx, sy):
         for b in combinations(range(Y.shape[1]), sy):
             found.append((cca(X[:, a], Y[:, b], 1)[0][0], a, b))
     return max(found)
+
+
+def stored_entries(kind, parts):
+    """The numbers of a sparse matrix, entry by entry; None if its parts do not fit together."""
+    (rows, columns), values = parts["shape"], parts["data"]
+    tall, wide = (1, 1) if kind != "bsr" else values.shape[1:]
+    places = []
+    if kind == "coo":
+        places = list(zip(parts["row"], parts["col"], values, strict=True))
+    elif kind == "dia":
+        if len(set(parts["offsets"])) < len(parts["offsets"]):
+            return None
+        for offset, diagonal in zip(parts["offsets"], values, strict=True):
+            if not -rows < offset < columns:
+                return None
+            for j, value in enumerate(diagonal[:columns]):
+                places += [(j - offset, j, value)] if 0 <= j - offset < rows else []
+    else:
+        indptr, lines = parts["indptr"], (columns if kind == "csc" else rows // tall)
+        if (
+            len(indptr) != lines + 1
+            or indptr[0]
+            or list(indptr) != sorted(indptr)
+            or indptr[-1] > len(values)
+        ):
+            return None
+        for i in range(lines):
+            for at in range(indptr[i], indptr[i + 1]):
+                place = i, parts["indices"][at]
+                places.append((*(place[::-1] if kind == "csc" else place), values[at]))
+    found = np.zeros((rows, columns))
+    for i, j, value in places:
+        if not (0 <= i < rows // tall and 0 <= j < columns // wide):
+            return None
+        found[i * tall : (i + 1) * tall, j * wide : (j + 1) * wide] += value
+    return found

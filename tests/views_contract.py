@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from appgrad.data.fingerprint import Identity, row_sums
+from appgrad.data.views import Block
 from naive import dense
 
 
@@ -48,6 +50,12 @@ class ViewsContract:
         x, y = views.sum(lambda block: (dense(block.views[0]).sum(axis=0), dense(block.views[1]).sum(axis=0)))
         np.testing.assert_allclose(x, data[0].sum(axis=0))
         np.testing.assert_allclose(y, data[1].sum(axis=0))
+
+    def test_the_fingerprint_is_that_of_the_rows(self, views, data):
+        """Whatever the blocks, and wherever they are."""
+        identity = Identity(101)
+        identity.require(views)
+        assert identity.sums == row_sums(Block(0, data))
 
     def test_take(self, views, data):
         rows = np.array([3, 1, 99, 40])

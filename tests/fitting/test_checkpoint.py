@@ -16,8 +16,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn import config_context
 
-from appgrad import CCA, load
+from appgrad import CCA, KernelCCA, SparseCCA, load
+from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
+from appgrad.fitting import archive
+from appgrad.fitting.checkpoint import FORMAT, _values
 from appgrad.solvers.stochastic.racing import Stochastic
 from helpers import sparse_counts
 
@@ -100,7 +103,7 @@ def test_a_larger_budget_goes_further(tmp_path):
         ({"ridge": 0.5}, 1.0, "ridge was 'auto', and is 0.5"),
         ({"n_components": 1}, 1.0, "n_components was 2, and is 1"),
         ({"random_state": 3}, 1.0, "random_state was 0, and is 3"),
-        ({}, 2.0, "its rows had other values"),
+        ({}, 2.0, "X had other values"),
     ],
 )
 def test_another_run_is_refused(params, scale, message, tmp_path):
@@ -132,8 +135,8 @@ def test_nothing_but_states_is_built_from_a_file(tmp_path):
     """A checkpoint that names another class is damaged, whatever the class would do."""
     data, path = problem(), tmp_path / "run.ckpt"
     stopped_at(3, "lobpcg", path, data)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
     text = arrays["meta"].tobytes().decode().replace("lobpcg-state/1", "os.system")
     arrays["meta"] = np.frombuffer(text.encode(), np.uint8)
     with open(path, "wb") as file:
@@ -320,3 +323,111 @@ def test_control_c_leaves_a_checkpoint_to_go_on_from(output, tmp_path):
     done = subprocess.run([*command, "--resume", "--json"], cwd=tmp_path, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resumed_from_iteration"] >= 1
+
+
+def corrected(X, Y, rng):
+    """The same data with one cell corrected, in either view; and with rows paired otherwise, or reordered."""
+    row = int(rng.integers(X.shape[0]))
+    one, other, order = X.copy(), Y.copy(), np.r_[0:64, 64 + rng.permutation(X.shape[0] - 64)]
+    one[row, 1] += 1e-9
+    other[row, 0] += 1e-9
+    yield "X had other values", (one, Y)
+    yield "y had other values", (X, other)
+    yield "X and y had other values", (one, other)
+    yield "rows of X and y were paired otherwise", (X, Y[order])
+    yield "rows were in another order", (X[order], Y[order])
+
+
+ALL = {
+    **{solver: lambda solver=solver, **more: model(solver, **more) for solver in SOLVERS},
+    "sparse": lambda path, **more: SparseCCA(2, checkpoint=(path, 0), random_state=0, **more),
+    "kernel": lambda path, **more: KernelCCA(
+        2, solver="lobpcg", checkpoint=(path, 0), random_state=0, **more
+    ),
+    "nystroem": lambda path, **more: KernelCCA(
+        2,
+        solver="lobpcg",
+        approximation="nystroem",
+        n_landmarks=50,
+        checkpoint=(path, 0),
+        random_state=0,
+        **more,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("at", ["stopped", "finished"])
+@pytest.mark.parametrize("solver", ALL)
+def test_a_checkpoint_is_of_all_rows(solver, at, tmp_path, rng):
+    """Also one of a run that has ended, which returns its model at once."""
+    (X, Y), path, make = problem(), tmp_path / "run.ckpt", ALL[solver]
+
+    def stop(progress):
+        return at == "stopped" and progress.iteration == 3
+
+    make(path=path, callback=stop).fit(X, Y)
+    before = path.read_bytes()
+    for message, data in corrected(X, Y, rng):
+        with pytest.raises(ValueError, match=rf"run\.ckpt is of another run: {message}; give another file"):
+            make(path=path).fit(*data)
+        assert path.read_bytes() == before
+    Z = np.where(X == 0, -0.0, X)
+    assert make(path=path).fit(np.asfortranarray(Z), Y).resumed_from_iteration_ >= 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_were_not_read_yet_may_change(tmp_path):
+    """Minibatches of the first pass: what no step has seen is free, what one has seen is not."""
+    (X, Y), path = problem(), tmp_path / "run.ckpt"
+    X, Y = np.repeat(X, 40, axis=0), np.repeat(Y, 40, axis=0)
+    model("stochastic", path, callback=lambda progress: progress.iteration == 3).fit(X, Y)
+    with np.load(path) as file:
+        read = np.unpackbits(file["rows_read"], count=len(X)).astype(bool)
+    assert 60 <= read.sum() < len(X)
+    for row, is_read in ((np.flatnonzero(read)[-1], True), (np.flatnonzero(~read)[0], False)):
+        Z = X.copy()
+        Z[row, 3] += 1e-9
+        if is_read:
+            with pytest.raises(ValueError, match="another run: X had other values"):
+                model("stochastic", path).fit(Z, Y)
+        else:
+            whole = model("stochastic").fit(Z, Y)
+            found = model("stochastic", path).fit(Z, Y)
+            assert (found.resumed_from_iteration_, found.n_passes_) == (3, whole.n_passes_)
+            np.testing.assert_array_equal(found.x_weights_, whole.x_weights_)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_costs_no_pass(tmp_path):
+    """The fingerprint comes from rows that are read anyway."""
+    data = problem()
+    for solver in SOLVERS:
+        with_it, without = model(solver, tmp_path / solver).fit(*data), model(solver).fit(*data)
+        assert with_it.n_passes_ == without.n_passes_
+        np.testing.assert_array_equal(with_it.x_weights_, without.x_weights_)
+
+
+def test_other_names_are_refused(tmp_path):
+    pd = pytest.importorskip("pandas")
+    (X, Y), path = problem(), tmp_path / "run.ckpt"
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    stopped_at(3, "lobpcg", path, (frame, Y))
+    with pytest.raises(ValueError, match=r"run\.ckpt is of another run: its columns had other names"):
+        model("lobpcg", path).fit(frame.rename(columns={"c1": "d1"}), Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checkpoints_with_the_hash_of_a_few_rows_are_still_read(tmp_path):
+    data, path = problem(), tmp_path / "run.ckpt"
+    stopped_at(3, "lobpcg", path, data)
+    arrays, meta = archive.read(path, FORMAT)
+    del meta["fingerprint"], meta["data"]["names"]
+    views = ArrayViews(*data)
+    old = meta | {"data": meta["data"] | {"values": _values(views)}}
+    archive.write(path, arrays, old, FORMAT)
+    assert model("lobpcg", path, max_iter=5).fit(*data).resumed_from_iteration_ == 3
+    assert "fingerprint" in archive.read(path, FORMAT)[1]
+    archive.write(path, arrays, meta | {"data": meta["data"] | {"values": "0" * 32}}, FORMAT)
+    with pytest.raises(ValueError, match="another run: its rows had other values, or names"):
+        model("lobpcg", path).fit(*data)

@@ -129,4 +129,34 @@ MUTATIONS = [
         "found.has_sorted_indices = True",
         "test_columns_of_sparse_rows_are_in_order",
     ),
+    Mutation(
+        "data",
+        "if int(unsigned.max()) >= size:",
+        "if int(unsigned.max()) > size:",
+        "test_every_method_refuses_them",
+    ),
+    Mutation(
+        "data",
+        '_require(np.all(indptr[1:] >= indptr[:-1]), "indptr is not in ascending order")',
+        '_require(np.all(indptr >= 0), "indptr is not in ascending order")',
+        "test_any_index_that_is_changed_is_refused_or_means_what_it_says",
+    ),
+    Mutation(
+        "data",
+        "np.add(words[:k], upper[:k], out=upper[:k])",
+        "np.copyto(upper[:k], words[:k])",
+        "test_indicators_spread_over_all_bits",
+    ),
+    Mutation(
+        "data",
+        "if among != self.expected[0] and self.refuse is not None:",
+        "if among.rows != self.expected[0].rows and self.refuse is not None:",
+        "test_a_checkpoint_is_of_all_rows",
+    ),
+    Mutation(
+        "data",
+        "found.identity, found.numbers = self.identity, np.asarray(rows)",
+        "found.identity, found.numbers = self.identity, np.arange(len(rows))",
+        "test_rows_taken_in_any_order_give_the_same",
+    ),
 ]

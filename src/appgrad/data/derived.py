@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..machine.arrays import Array
+from .fingerprint import Identity
 from .views import BaseViews, Block, Cut, Part, Sweep, Views, reporting_rows
 
 
@@ -58,7 +59,10 @@ class DerivedViews(BaseViews):
 
 
 class CountedViews(DerivedViews):
-    """Views that count the rows they deliver, for `n_passes_` and for progress bars."""
+    """Views that count the rows they deliver, for `n_passes_` and for progress bars.
+
+    Rows that they deliver are also hashed, once, if an `identity` asks for it.
+    """
 
     def __init__(
         self,
@@ -72,6 +76,9 @@ class CountedViews(DerivedViews):
         self.on_rows, self.parent, self.rows = on_rows, parent, 0
         self.threads = views.threads if threads is None else threads
         self.names = views.names
+        self.identity: Identity | None = None
+        # Numbers of the rows delivered, where these are a selection whose identity is asked for.
+        self.numbers: Array | None = None
 
     @property
     def entries(self) -> float:
@@ -85,7 +92,8 @@ class CountedViews(DerivedViews):
 
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Parts of the views; their rows are counted."""
-        return reporting_rows(self.views.parts(dtype), self._count)
+        parts = reporting_rows(self.views.parts(dtype), self._count)
+        return parts if self.numbers is None or dtype is not None else self._hashed(parts)
 
     def run(self, sweep: Sweep) -> Any:
         """Result of a pass over the views; its rows are counted."""
@@ -96,7 +104,27 @@ class CountedViews(DerivedViews):
             if seen is not None:
                 seen(rows)
 
-        return self.views.run(sweep._replace(seen=both))
+        sweep = sweep._replace(seen=both)
+        if self.identity is None or self.numbers is not None:
+            return self.views.run(sweep)
+        return self.identity.watched(self.views.run, sweep, self.dtype)
+
+    def verify(self) -> None:
+        """Raise unless the rows are those their identity expects; a pass if there has been none."""
+        if self.identity is not None:
+            self.identity.require(self.views)
+
+    def _hashed(self, parts: Generator[Part, None, None]) -> Generator[Part, None, None]:
+        """Parts whose rows are hashed when their blocks are made."""
+        assert self.identity is not None
+        assert self.numbers is not None
+        start, identity = 0, self.identity
+        with closing(parts):
+            for part in parts:
+                yield Part(
+                    part.rows, partial(_added, identity, part, self.numbers[start : start + part.rows])
+                )
+                start += part.rows
 
     def _count(self, rows: int) -> None:
         self.rows += rows
@@ -107,7 +135,14 @@ class CountedViews(DerivedViews):
 
     def take(self, rows: Array) -> CountedViews:
         """The views restricted to these rows; rows they deliver are counted here too."""
-        return CountedViews(self.views.take(rows), threads=self.threads, parent=self)
+        found = CountedViews(self.views.take(rows), threads=self.threads, parent=self)
+        if self.identity is not None and self.numbers is None and not self.identity.complete:
+            found.identity, found.numbers = self.identity, np.asarray(rows)
+        return found
+
+
+def _added(identity: Identity, part: Part, numbers: Array) -> Block:
+    return identity.add(part.block(), numbers)
 
 
 class Picking:

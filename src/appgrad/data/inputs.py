@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from ..machine.arrays import Array, Matrix
+from .sparse_format import require_sound
 from .views import canonical_csr
 
 
@@ -42,6 +43,9 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
         raise TypeError(f"{name} is a lazy frame: call its collect() first")
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         _require_numbers(data, name)
+    if sp.issparse(data):
+        # Before anything else: compiled code does not look where its indices point.
+        require_sound(data, name)
     m = check_array(
         data,
         accept_sparse="csr",

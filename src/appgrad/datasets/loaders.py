@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from ..data.files.npz import read_sparse
 from ..data.files.text import open_text
 from ..machine.arrays import Array
 
@@ -167,9 +168,7 @@ def sparse_views(name: str, folder: Folder) -> tuple[Any, Any]:
 
 
 def _sparse(path: Path) -> Any:
-    # Opened here for the same reason as in load_mnist.
-    with path.open("rb") as file:
-        found = sp.csr_array(sp.load_npz(file))
+    found = sp.csr_array(read_sparse(path))
     found.sort_indices()
     return found
 

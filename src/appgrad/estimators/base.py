@@ -176,6 +176,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 rng,
                 callback=callback,
                 checkpoint=self._checkpoint_file(),
+                rows=None if prepared.views is raw.views else raw.views,
                 threads=threads,
                 overfit=self._overfit,
             )

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..data.files.spool import require_plausible
+from ..data.files.npz import require_plausible
 from ..machine.arrays import Array
 
 FORMAT = "appgrad-model"

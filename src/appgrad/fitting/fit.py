@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..data.derived import CountedViews
+from ..data.views import Views
 from ..machine.arrays import EPS
 from ..machine.threads import blas_limit
 from ..solvers.problem import Problem, Progress, Solution
@@ -55,6 +56,7 @@ def fit(
     *,
     callback: Callable[[Progress], Any] | None = None,
     checkpoint: CheckpointFile | None = None,
+    rows: Views | None = None,
     threads: int | None = None,
     overfit: Overfit = like_noise,
 ) -> Fit:
@@ -62,14 +64,19 @@ def fit(
 
     Problems of the result are returned as remarks. The only warning issued here is that a checkpoint cannot
     be written. After the first step of an iterative solver, Ctrl-C ends the run; before it, Ctrl-C raises.
+    A checkpoint is of the `rows` that views are made of, where these are others, as those of kernels are.
     """
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     require_components(problem, n, p1, p2)
-    # Uncounted views: reading the rows that identify a data set is not part of a pass.
     book = None if checkpoint is None else Checkpoint(checkpoint, views.views)
     saved = None
     if book is not None:
         rng, callback, saved = book.follow(rng), book.watching(callback), book.saved
+        if rows is None:
+            views.identity = book.identity
+        else:
+            # Not counted as a pass: those of a kernel's features take far longer.
+            book.identity.require(rows)
     with nullcontext() if threads is None else blas_limit(threads):
         steps, choice = solving(views, problem, options, rng, callback, saved)
         last, history, interrupted = _run(steps, book)

@@ -77,6 +77,8 @@ def run(
     ready = solver.prepare(views, problem, options, rng, began)
     counted = ready.views
     if saved is not None:
+        # Most solvers have made a pass by now, which was enough; minibatches have not.
+        views.verify()
         if ready.replay is not None:
             ready.replay(saved)
         # Restore the pass count.

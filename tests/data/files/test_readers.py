@@ -188,7 +188,7 @@ def test_a_header_that_claims_too_much_is_refused(X, tmp_path):
 
 def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros((10**6, 4)))
-    monkeypatch.setattr("appgrad.data.files.spool.physical_memory", lambda: 10**7)
+    monkeypatch.setattr("appgrad.data.files.npz.physical_memory", lambda: 10**7)
     refuse(tmp_path / "x.npz", "its arrays would take 0.0 GB; this machine has 0.0 GB")
 
 

@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
-from ..views import canonical_csr
 from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .mapped import Stamps, stamp, views_of
+from .npz import read_npz
 from .parquet import read_parquet
-from .spool import require_plausible
 from .text import Choose, read_svm, read_text
 
 
@@ -172,7 +170,7 @@ def _read(paths: list[str], kind: str, key: str | None, choose: Choose) -> tuple
     if kind == ".npy":
         return _selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), choose), None
     if kind == ".npz":
-        return _selected(_read_npz(paths[0], key), choose), None
+        return _selected(read_npz(paths[0], key), choose), None
     stored = read_zarr(paths[0], key) if kind == ".zarr" else read_h5(paths[0], key)
     index = choose(stored.shape[1], None)
     return (stored if index is None else some_columns(stored, index)), None
@@ -218,22 +216,3 @@ def _selected(matrix: Matrix, choose: Choose) -> Matrix:
         stored = StoredRows(mapped.shape, mapped.dtype, lambda start, stop: np.asarray(mapped[start:stop]))
         return some_columns(stored, index)
     return matrix[:, index]
-
-
-def _read_npz(path: str, key: str | None) -> Matrix:
-    with open(path, "rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if not hasattr(archive, "files"):
-            raise ValueError("it holds a single array: rename it to .npy")
-        names = archive.files
-        require_plausible(archive.zip)
-        if key is None and {"format", "shape", "data"} <= set(names):
-            file.seek(0)
-            return canonical_csr(sp.load_npz(file))
-        if not names:
-            raise ValueError("it holds no arrays")
-        if key is None and len(names) != 1:
-            raise ValueError(f"it holds the arrays {', '.join(names)}: choose one, as in {path}::{names[0]}")
-        if key is not None and key not in names:
-            raise ValueError(f"it has no array {key!r}; it has {', '.join(names)}")
-        return archive[names[0] if key is None else key]

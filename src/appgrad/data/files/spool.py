@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
-import zipfile
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...machine.arrays import Array
-from ...machine.memory import budget, physical_memory
+from ...machine.memory import budget
 
 
 class Spool:
@@ -94,25 +92,3 @@ class SparseSpool:
         m.data, m.indices, m.indptr = self.data.array(), self.indices.array(), indptr
         m.has_sorted_indices = m.has_canonical_format = True
         return m
-
-
-def require_plausible(archive: zipfile.ZipFile) -> None:
-    """Raise an error, before allocating, if an npz claims more than it holds, or than memory can hold."""
-    total = 0
-    for info in archive.infolist():
-        with archive.open(info) as member:
-            version = np.lib.format.read_magic(member)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, _, dtype = read(member)
-        # In Python's integers, which do not overflow.
-        size = math.prod(shape) * dtype.itemsize
-        if size > info.file_size and not dtype.hasobject:
-            raise ValueError(f"{info.filename} claims {size} bytes and has {info.file_size}")
-        total += info.file_size
-    have = physical_memory()
-    if have is not None and total > have:
-        raise ValueError(f"its arrays would take {total / 1e9:.1f} GB; this machine has {have / 1e9:.1f} GB")
