@@ -19,6 +19,7 @@ BENCHMARKS = {
     "sparse_cca": "planted columns found by sparse CCA; starts and placements; a path on texts",
     "dask_cluster": "time, memory and traffic of Dask workers, against one process and a model of their cost",
     "step_sizes": 'correlation captured with step_size="auto", over the best of twenty constant steps',
+    "small_fits": "time of small fits, alone and beside busy processes, over that with all threads of BLAS",
     "import_time": "time of `from appgrad import CCA`, over that of scikit-learn's CCA",
     "versions": "time, memory, passes and FLOP of this code, over those of another version of it",
     "walks": "modules and rooms that a few common calls go through, and borders they cross",

@@ -172,6 +172,22 @@ def _steps(page: Page, record: Record) -> None:
     page.table(("data", "solver", "preconditioner", "least", "most"), rows)
 
 
+def _small(page: Page, record: Record) -> None:
+    page.say(
+        f"Operations of few multiplications run on one thread of BLAS; times over that are those with all {record['threads']} threads, in turns in one process. Beside {record['busy']} busy processes, threads wait for each other."
+    )
+    rows = []
+    for r in record["rows"]:
+        cells = [
+            (f"{1e3 * r[how]['one']:.3g}", f"{r[how]['all'] / r[how]['one']:.2g}")
+            for how in ("alone", "busy")
+        ]
+        rows.append((r["name"], *cells[0], *cells[1]))
+    page.table(
+        ("work", "ms, alone", "all threads over that", "ms, beside others", "all threads over that"), rows
+    )
+
+
 BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Exact CCA of MNIST, against peers", "exact_mnist", _speed),
     ("Iterations of LOBPCG", "lobpcg_time", _iterations),
@@ -185,4 +201,5 @@ BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("The authors' curves", "paper_curves", _curves),
     ("Memory", "peak_memory", _memory),
     ("Steps", "step_sizes", _steps),
+    ("Small fits on a busy machine", "small_fits", _small),
 )

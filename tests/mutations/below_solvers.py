@@ -41,6 +41,12 @@ MUTATIONS = [
     ),
     Mutation(
         "machine",
+        "return multiplications <= FEW",
+        "return False",
+        "test_a_small_fit_has_one_thread_and_a_large_one_has_all",
+    ),
+    Mutation(
+        "machine",
         "if library.num_threads == self.current != found:",
         "if True:",
         "test_a_limit_set_by_a_user_in_the_meantime_stays",

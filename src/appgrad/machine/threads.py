@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from itertools import chain
@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 # Rows of a p x 3k matrix that stay in the cache through several operations.
 CACHED_ROWS = 4096
+# Multiplications that one thread does in about 5 ms. Two threads save half of that at best. Beside busy
+# processes they wait for each other, some ms each time (benchmarks/small_fits.py).
+FEW = 1e8
 
 
 def blas_threads() -> int:
@@ -152,6 +155,24 @@ def blas_limit(threads: int) -> Iterator[None]:
     finally:
         for each in limits:
             each.release(holder)
+
+
+def limit_for(multiplications: float) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread for a product of so many multiplications, if they are few."""
+    return blas_limit(1) if are_few(multiplications) else nullcontext()
+
+
+def are_few(multiplications: float) -> bool:
+    """True if the multiplications of one operation are too few to be shared by threads."""
+    return multiplications <= FEW
+
+
+def limit_for_factor(order: int) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread for factors and eigenvectors of a matrix of this order, if it is small.
+
+    Threads meet at every column or two, and pay only where these are long: from about 1000 on.
+    """
+    return limit_for(order**3 / 10)
 
 
 @contextmanager
