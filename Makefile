@@ -54,6 +54,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks dask_cluster --record docs/results/benchmarks/dask_cluster.json
 	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/step_sizes.json
 	$(BIN)/python -m benchmarks fingerprint --record docs/results/benchmarks/fingerprint.json
+	$(BIN)/python -m benchmarks small_fits --record docs/results/benchmarks/small_fits.json
 	$(BIN)/python -m benchmarks import_time
 	$(BIN)/python -m benchmarks walks
 	@test -z "$(OTHER)" || $(BIN)/python -m benchmarks versions "$(OTHER)"

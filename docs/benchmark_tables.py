@@ -189,6 +189,22 @@ def _fingerprint(page: Page, record: Record) -> None:
     page.table(("data", "of a first pass", "of a pass", "of a run", "ns a number"), rows)
 
 
+def _small(page: Page, record: Record) -> None:
+    page.say(
+        f"Operations of few multiplications run on one thread of BLAS; times over that are those with all {record['threads']} threads, in turns in one process. Beside {record['busy']} busy processes, threads wait for each other."
+    )
+    rows = []
+    for r in record["rows"]:
+        cells = [
+            (f"{1e3 * r[how]['one']:.3g}", f"{r[how]['all'] / r[how]['one']:.2g}")
+            for how in ("alone", "busy")
+        ]
+        rows.append((r["name"], *cells[0], *cells[1]))
+    page.table(
+        ("work", "ms, alone", "all threads over that", "ms, beside others", "all threads over that"), rows
+    )
+
+
 BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Exact CCA of MNIST, against peers", "exact_mnist", _speed),
     ("Iterations of LOBPCG", "lobpcg_time", _iterations),
@@ -203,4 +219,5 @@ BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Memory", "peak_memory", _memory),
     ("Steps", "step_sizes", _steps),
     ("Fingerprints of checkpoints", "fingerprint", _fingerprint),
+    ("Small fits on a busy machine", "small_fits", _small),
 )

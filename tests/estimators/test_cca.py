@@ -358,6 +358,9 @@ def test_n_jobs_holds_for_views(data, monkeypatch):
     views = ArrayViews(*data, threads=2)
     views.block_rows = 30
     monkeypatch.setattr("appgrad.machine.threads.workers", no_pool)
+    CCA(1).fit(views)
+    # As if the rows were many.
+    monkeypatch.setattr("appgrad.machine.threads.FEW", 0)
     CCA(1, n_jobs=1).fit(views)
     with pytest.raises(AssertionError, match="pool"):
         CCA(1).fit(views)

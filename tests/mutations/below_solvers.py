@@ -23,9 +23,33 @@ MUTATIONS = [
     ),
     Mutation(
         "machine",
-        "pending.append(pool.submit(copy_context().run, f, item))",
-        "pending.append(pool.submit(f, item))",
+        "submit(copy_context().run, _limited, f, *args)",
+        "submit(_limited, f, *args)",
         "test_overflow_in_threads_is_quiet",
+    ),
+    Mutation(
+        "machine",
+        'getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)',
+        "library.set_num_threads(threads)",
+        "test_the_lowest_of_overlapping_limits_counts_and_the_last_restores",
+    ),
+    Mutation(
+        "machine",
+        "            if self.found is None:\n                self.found = ",
+        "            if True:\n                self.found = ",
+        "test_the_lowest_of_overlapping_limits_counts_and_the_last_restores",
+    ),
+    Mutation(
+        "machine",
+        "return multiplications <= FEW",
+        "return False",
+        "test_a_small_fit_has_one_thread_and_a_large_one_has_all",
+    ),
+    Mutation(
+        "machine",
+        "if library.num_threads == self.current != found:",
+        "if True:",
+        "test_a_limit_set_by_a_user_in_the_meantime_stays",
     ),
     Mutation(
         "metrics",

@@ -5,6 +5,12 @@ from .mutation import Mutation
 MUTATIONS = [
     Mutation(
         "solvers",
+        "with limit_for(batch.cov.flops(state.columns) / 2):",
+        "if True:",
+        "test_steps_on_minibatches_have_one_thread_in_a_large_fit_too",
+    ),
+    Mutation(
+        "solvers",
         "A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]",
         "A, B = X * tx[:, None], Y * ty[:, None]",
         "test_against_the_textbook",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.linalg as sl
 from scipy.linalg.lapack import dpocon
 
 from ..machine.arrays import EPS, Array
-from ..machine.threads import blas_limit, over_rows
+from ..machine.threads import limit_for_factor, over_rows
 
 
 def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
@@ -149,7 +148,7 @@ def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
     if 4 * k <= m:
         S = T @ T.T
         # numpy's BLAS threads may still spin after the product, and scipy has its own: one is faster.
-        with blas_limit(1) if m <= 1000 else nullcontext():
+        with limit_for_factor(m):
             _, U = sl.eigh(S, subset_by_index=[m - k, m - 1])
         if U.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
             U = np.linalg.eigh(S)[1][:, -k:]

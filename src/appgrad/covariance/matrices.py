@@ -10,6 +10,7 @@ import numpy as np
 
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
+from ..machine.threads import limit_for
 from .linalg import Whitening, whitening
 from .moments import SecondMoments
 from .operators import Cross, Matrices, Rounding, bounded, diagonals
@@ -69,14 +70,16 @@ class MatrixCovariance:
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
         """Sx A, Sxy B, Syx A, Sy B; Sx and Sy without the ridge if asked."""
         Sx, Sxy, Sy = self.matrices
-        xx, yy = self.squares(A, B) if ridge else (Sx @ A, Sy @ B)
-        return xx, Sxy @ B, Sxy.T @ A, yy
+        with limit_for(self.flops(A.shape[1]) / 2):
+            xx, yy = self.squares(A, B) if ridge else (Sx @ A, Sy @ B)
+            return xx, Sxy @ B, Sxy.T @ A, yy
 
     def squares(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Sx A and Sy B."""
         Sx, _, Sy = self.matrices
         ridge_x, ridge_y = self.ridged(A, B)
-        return Sx @ A + ridge_x, Sy @ B + ridge_y
+        with limit_for(self.flops(A.shape[1]) / 2):
+            return Sx @ A + ridge_x, Sy @ B + ridge_y
 
     def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Rx A and Ry B."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
-from ..machine.threads import over_rows
+from ..machine.threads import limit_for, over_rows
 from .moments import Moments, shifted
 from .operators import Rounding, diagonals
 from .thin import add_gathered, add_scores, tiles
@@ -164,7 +164,8 @@ class RowProducts:
                     scores[block.offset + rows.start : block.offset + rows.stop] = UV
             return tuple(sums)
 
-        return *self.views.sum(of_block, dtype), scores
+        with limit_for(self.flops(c) / 2):
+            return *self.views.sum(of_block, dtype), scores
 
     def _finish(
         self, product: Array, total: Array, view: int, dtype: Any, ridged: Array | None, own: slice

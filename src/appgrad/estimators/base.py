@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +18,7 @@ from ..data.kernels import Learned, MappedViews
 from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import Views
 from ..fitting.checkpoint import EVERY, CheckpointFile
-from ..fitting.fit import fit, generator
+from ..fitting.fit import fit, generator, threads_for
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
@@ -162,10 +161,11 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         problem, options = self.problem_and_options()
         if options.forget is not None:
             raise ValueError("forget is for streams: use partial_fit or fit_stream, or forget=None")
-        threads = None if self.n_jobs is None else effective_n_jobs(int(self.n_jobs))
         one_dimensional = is_one_dimensional(y)
-        raw, rng = CountedViews(as_views(X, y), threads=threads), generator(self.random_state)
+        rows, k, rng = as_views(X, y), problem.n_components, generator(self.random_state)
+        raw = CountedViews(rows, threads=threads_for(rows, k, self.n_jobs))
         prepared = self._prepared(raw, problem, options, rng)
+        threads = threads_for(prepared.views, k, self.n_jobs)
         views = CountedViews(prepared.views, threads=threads)
         views.rows = raw.rows
         with followed("fit", self.verbose, self.callback, views) as callback:

@@ -87,7 +87,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         Called with a `Progress` (iteration, passes, seconds, flops, tcc, solution()) after each iteration;
         returning True stops an iterative solver.
     n_jobs : int, optional
-        Number of threads; None follows the limits of threadpoolctl, by default all cores.
+        Number of threads; None follows the limits of threadpoolctl, by default all cores. Work too small to
+        be shared has one thread: on a busy machine, several would wait for each other.
     random_state : int, RandomState or Generator, optional
         Draws the start and the row order of iterative solvers; direct solvers need none.
     verbose : int, default=0

@@ -20,6 +20,7 @@ from ..fitting.remarks import flexible, issue, memorised, said, trivial
 from ..fitting.saved_state import same_parts
 from ..machine.arrays import Array
 from ..machine.memory import budget
+from ..machine.threads import limit_for
 from ..solvers import registry
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
@@ -207,6 +208,18 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
     ) -> Prepared:
         """Features of the rows as views, in memory if they fit into the budget."""
         asked, counts = asked_kernels(self.get_params(deep=False))
+        across = views.n_samples if self.approximation is None else sum(counts)
+        with limit_for(float(views.n_samples) * across * max(views.entries, across)):
+            return self._features(views, problem, rng, asked, counts)
+
+    def _features(
+        self,
+        views: CountedViews,
+        problem: Problem,
+        rng: np.random.Generator,
+        asked: tuple[Asked, Asked],
+        counts: tuple[int, int],
+    ) -> Prepared:
         if self.approximation is None:
             found = grams(views, asked, problem.center, rng)
             learned = learned_of(found, problem, views.n_samples)

@@ -25,6 +25,7 @@ from ..fitting.remarks import issue, said
 from ..fitting.streams.kinds import kept_by, stream_for
 from ..fitting.streams.steps import StepStream
 from ..fitting.streams.sums import SumStream, from_covariances
+from ..machine.threads import blas_limit, limit_for
 from ..solvers import registry
 from ..solvers.loop import says_stop
 from ..solvers.problem import Limits, Problem, Progress, Solution
@@ -94,9 +95,9 @@ class StreamingCCA(BaseCCA):
             x, y = (m.copy() for m in block.views)
             # Before rows are added: this raises if parameters are wrong by now.
             rows = self._renewed(rows._replace(n_samples=rows.n_samples + x.shape[0]))
-            stream.add(
-                ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
-            )
+            more = ArrayViews(x, y, names=views.names, view_names=views.view_names, threads=views.threads)
+            with limit_for(more.n_samples * more.entries * sum(more.widths)):
+                stream.add(more)
             self._follow(stream, rows)
         return self
 
@@ -282,7 +283,7 @@ def _warn_of_budgets(options: Options) -> None:
 
 def _squares(block: Block) -> float:
     parts = (np.asarray(z.data if sp.issparse(z) else z, np.float64) for z in block.views)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), blas_limit(1):
         return float(sum(np.vdot(part, part) for part in parts))
 
 

@@ -8,13 +8,15 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import EPS
-from ..machine.threads import blas_limit
+from ..machine.threads import are_few, blas_limit, limit_for_factor
+from ..solvers.costs import OVERSAMPLING, READING
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from .checkpoint import Checkpoint, CheckpointFile
@@ -134,7 +136,8 @@ def fit_of_stream(
 ) -> Fit:
     """Return the fit to the n rows of a stream so far; `solve` returns their solution."""
     start = time.perf_counter()
-    solution = solve()
+    with limit_for_factor(max(columns)):
+        solution = solve()
     seconds, tcc = time.perf_counter() - start, float(solution.correlations.sum())
     remarks: list[Remark] = []
     if solution.condition * EPS > LOSS:
@@ -154,6 +157,19 @@ def fit_of_stream(
         seconds=seconds,
         remarks=tuple(remarks),
     )
+
+
+def threads_for(views: Views, k: int, n_jobs: int | None) -> int | None:
+    """Return the threads of a fit: n_jobs, None for all, and one if no operation is worth a second thread.
+
+    The largest are products of the rows with each other, or of their columns, beside reading them; factors
+    of these products; and the algebra of p x 3k bases.
+    """
+    n, p = views.n_samples, views.n_features_x + views.n_features_y
+    least, width = min(n, p), 3 * (k + OVERSAMPLING)
+    if views.local and are_few(max(n * views.entries * (least + READING), least**3 / 10, p * width * width)):
+        return 1
+    return None if n_jobs is None else int(effective_n_jobs(int(n_jobs)))
 
 
 def generator(seed: Any) -> np.random.Generator:

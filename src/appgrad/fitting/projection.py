@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ..data.finite import describe, require_finite
 from ..data.kernels import Map
 from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
+from ..machine.threads import limit_for
 from ..solvers.problem import Solution
 
 
@@ -38,12 +40,16 @@ class Projection(NamedTuple):
         name = partial(describe, self.label, self.names)
         if self.features is None:
             return project(x, self.mean, self.weights, name, offset)
-        size = max(1, BLOCK_BYTES // (8 * self.features.n_features))
+        with limit_for(x.shape[0] * self.features.n_features * (x.shape[1] + self.features.n_features)):
+            return self._of_features(x, offset, self.features, name)
+
+    def _of_features(self, x: Matrix, offset: int, features: Map, name: Callable[[int], str]) -> Array:
+        size = max(1, BLOCK_BYTES // (8 * features.n_features))
         scores = np.empty((x.shape[0], self.n_features), _precision(x))
         for start in range(0, len(scores), size):
             part = x[start : start + size]
             require_finite(part, name, offset + start)
-            found = project(self.features(part), self.mean, self.weights, name, offset + start)
+            found = project(features(part), self.mean, self.weights, name, offset + start)
             scores[start : start + size] = found
         return scores
 
@@ -58,13 +64,14 @@ def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 
     sparse = hasattr(rows, "nnz")
     width = ENTRY_BYTES * rows.nnz / max(rows.shape[0], 1) if sparse else 8 * rows.shape[1]
     size = max(1, int(BLOCK_BYTES / max(width, 8 * W.shape[1])))
-    center = mean @ W
-    for start in range(0, len(scores), size):
-        part = rows[start : start + size]
-        found = part @ W - center if sparse else (part - mean) @ W
-        if not np.all(np.isfinite(found)):
-            require_finite(part, name, offset + start)
-        scores[start : start + size] = found
+    with limit_for(float(rows.shape[0]) * W.size):
+        center = mean @ W
+        for start in range(0, len(scores), size):
+            part = rows[start : start + size]
+            found = part @ W - center if sparse else (part - mean) @ W
+            if not np.all(np.isfinite(found)):
+                require_finite(part, name, offset + start)
+            scores[start : start + size] = found
     return scores
 
 

@@ -6,11 +6,10 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..data.derived import CountedViews
 from ..data.views import Views
-from ..fitting.fit import fit, generator
+from ..fitting.fit import fit, generator, threads_for
 from ..fitting.projection import projections, scores_of
 from ..machine.arrays import Array
 from ..metrics import correlations
@@ -48,7 +47,7 @@ def held_out(
     splits, method = _splits(views.n_samples, problem.n_components, share, seed)
     # A start from a fit to all rows would have seen the held-out ones.
     options = options._replace(first=None)
-    threads = None if n_jobs is None else effective_n_jobs(int(n_jobs))
+    threads = threads_for(views, problem.n_components, n_jobs)
     scores = []
     for train, test in splits:
         rows = CountedViews(views.take(train), threads=threads)

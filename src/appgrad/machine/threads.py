@@ -6,12 +6,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from itertools import chain
-from threading import Lock, RLock
-from typing import TypeVar
+from threading import RLock, get_ident, local
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,26 +20,119 @@ T = TypeVar("T")
 
 # Rows of a p x 3k matrix that stay in the cache through several operations.
 CACHED_ROWS = 4096
+# Multiplications that one thread does in about 5 ms. Two threads save half of that at best. Beside busy
+# processes they wait for each other, some ms each time (benchmarks/small_fits.py).
+FEW = 1e8
 
 
 def blas_threads() -> int:
     """Number of threads BLAS would use here. Sparse products use as many, so threadpoolctl limits hold."""
-    return max(1, min((pool.num_threads for pool in _pools().lib_controllers), default=1))
+    return max(1, min((library.num_threads for library in _libraries()), default=1))
 
 
 @cache
-def _pools() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy, found once: a search costs 5 ms, most of a small fit."""
-    return ThreadpoolController().select(user_api="blas")
+def _libraries(per_thread: bool | None = None) -> tuple[Any, ...]:
+    """The BLAS libraries of numpy and scipy, found once: a search costs 5 ms, most of a small fit.
+
+    With `per_thread`, only those whose number of threads is one for each thread that calls them (True), or
+    one for the process (False).
+    """
+    if per_thread is None:
+        return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return tuple(library for library in _libraries() if _is_per_thread(library) is per_thread)
 
 
-_blas_owner = RLock()
+def _is_per_thread(library: Any) -> bool:
+    return library.internal_api == "mkl" or getattr(library, "threading_layer", "") == "openmp"
+
+
+class BlasLimits:
+    """Limits on the threads of BLAS, several of which may be held at a time: the lowest counts.
+
+    The first holder notes what it finds, and the last one restores that, in whatever order they come and
+    go. If each restored what it had found, the wrong limit would stay behind.
+    """
+
+    def __init__(self, per_thread: bool) -> None:
+        self.per_thread, self.lock = per_thread, RLock()
+        # The limit and the thread of each holder, what the first one found, and the limit set last.
+        self.held: dict[object, tuple[int, int]] = {}
+        self.found: list[int] | None = None
+        self.current = 0
+
+    def hold(self, holder: object, threads: int) -> None:
+        """Limit BLAS to so many threads, or to fewer while another holder asks for fewer."""
+        with self.lock:
+            # Before anything is set: if an interrupt comes, `release` undoes what was done.
+            self.held[holder] = threads, get_ident()
+            if self.found is None:
+                self.found = [library.num_threads for library in self._libraries()]
+            if len(self.held) == 1:
+                self.current = 0
+            self._follow()
+
+    def release(self, holder: object) -> None:
+        """Give up a limit, if it is held."""
+        with self.lock:
+            if self.held.pop(holder, None) is not None:
+                self._follow()
+
+    def forked(self) -> None:
+        """In a child process: drop the limits of other threads, which do not exist there, and their lock."""
+        self.lock = RLock()
+        self.held = {holder: held for holder, held in self.held.items() if held[1] == get_ident()}
+        if self.found is not None:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Set the lowest limit that is held; without any, restore what the first holder found."""
+        if self.held:
+            lowest = min(threads for threads, _ in self.held.values())
+            if lowest != self.current:
+                self.current = lowest
+                for library in self._libraries():
+                    _set_threads(library, lowest)
+            return
+        assert self.found is not None
+        for library, found in zip(self._libraries(), self.found, strict=True):
+            # Another number was set by someone else in the meantime, and is theirs.
+            if library.num_threads == self.current != found:
+                _set_threads(library, found)
+        self.found = None
+
+    def _libraries(self) -> tuple[Any, ...]:
+        return _libraries(self.per_thread)
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the number of threads of a library, from any thread.
+
+    `set_num_threads` of OpenBLAS obeys one thread at a time, and ignores all others in silence: a limit set
+    in one thread could not be lifted in another.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
+
+
+_of_process = BlasLimits(per_thread=False)
+
+
+class _OfThread(local):
+    """Limits of a thread on libraries that have a number of threads for each."""
+
+    def __init__(self) -> None:
+        self.limits = BlasLimits(per_thread=True)
+
+
+_of_thread = _OfThread()
+# Held by the thread that uses the thread pool: tasks of a pool must not wait for others of the same pool.
+_pool_user = RLock()
 
 
 def _after_fork() -> None:
-    """Give a child process a new lock: its parent's threads, one of which may hold the old one, are gone."""
-    global _blas_owner
-    _blas_owner = RLock()
+    """Renew the locks of a child process: its parent's threads, which may hold them, are gone."""
+    global _pool_user
+    _pool_user = RLock()
+    _of_process.forked()
 
 
 if hasattr(os, "register_at_fork"):
@@ -47,50 +140,62 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def blas_limit(threads: int) -> Iterator[bool]:
-    """Limit the threads of BLAS; yields False, with no limit set, while another thread holds one.
+def blas_limit(threads: int) -> Iterator[None]:
+    """Limit the threads of BLAS. Most libraries have one number for the process: it lasts for all holders.
 
-    The limit belongs to the process. If two overlapping limits each restored what they found, one of them
-    would stay behind.
+    Sums that BLAS forms on several threads depend on their number.
     """
-    owner = _blas_owner
-    if not owner.acquire(blocking=False):
-        yield False
-        return
+    holder, limits = object(), [_of_process]
+    if _libraries(per_thread=True):
+        limits.append(_of_thread.limits)
     try:
-        with _pools().limit(limits=threads, user_api="blas"):
-            yield True
+        for each in limits:
+            each.hold(holder, threads)
+        yield
     finally:
-        owner.release()
+        for each in limits:
+            each.release(holder)
 
 
-class _Shared:
-    """Number of tasks of this process that want one BLAS thread, and the limit to lift after the last."""
-
-    def __init__(self) -> None:
-        self.lock, self.users, self.limit = Lock(), 0, ExitStack()
+def limit_for(multiplications: float) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread for a product of so many multiplications, if they are few."""
+    return blas_limit(1) if are_few(multiplications) else nullcontext()
 
 
-_shared = _Shared()
+def are_few(multiplications: float) -> bool:
+    """True if the multiplications of one operation are too few to be shared by threads."""
+    return multiplications <= FEW
+
+
+def limit_for_factor(order: int) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread for factors and eigenvectors of a matrix of this order, if it is small.
+
+    Threads meet at every column or two, and pay only where these are long: from about 1000 on.
+    """
+    return limit_for(order**3 / 10)
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while any task in this process wants that.
+def _one_thread_each(threads: int) -> Iterator[Callable[..., Future[Any]] | None]:
+    """Limit BLAS to one thread. Yields what gives work to so many threads, None if these are in use.
 
-    Sums that BLAS forms on several threads depend on their number, and so on what else is running.
+    The work then is for the caller: so it is inside of work given to them.
     """
-    with _shared.lock:
-        if not _shared.users:
-            _shared.limit.enter_context(_pools().limit(limits=1, user_api="blas"))
-        _shared.users += 1
-    try:
-        yield
-    finally:
-        with _shared.lock:
-            _shared.users -= 1
-            if not _shared.users:
-                _shared.limit.close()
+    user = _pool_user
+    with blas_limit(1):
+        if threads == 1 or not user.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield lambda f, *args: workers(threads).submit(copy_context().run, _limited, f, *args)
+        finally:
+            user.release()
+
+
+def _limited(f: Callable[..., T], *args: Any) -> T:
+    """f(*args) with one thread of BLAS, of those libraries too that have a number for each thread."""
+    with blas_limit(1):
+        return f(*args)
 
 
 def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Generator[T, None, None]:
@@ -101,15 +206,20 @@ def ordered_map(f: Callable[[S], T], items: Iterator[S], threads: int) -> Genera
     A single item may use all threads of BLAS.
     """
     first, second = next(items), next(items, None)
-    items = chain([first], [] if second is None else [second], items)
-    with nullcontext(False) if threads == 1 or second is None else blas_limit(1) as alone:
-        if not alone:
+    if threads == 1 or second is None:
+        yield f(first)
+        yield from map(f, items if second is None else chain([second], items))
+        return
+    items = chain([first, second], items)
+    with _one_thread_each(threads) as submit:
+        if submit is None:
             yield from map(f, items)
             return
-        pool, pending = workers(threads), deque[Future[T]]()
+        pending = deque[Future[T]]()
         try:
             for item in items:
-                pending.append(pool.submit(copy_context().run, f, item))
+                # A copy of the context: numpy keeps its settings for overflow warnings there.
+                pending.append(submit(f, item))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:
@@ -148,16 +258,12 @@ def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
     ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
     # Asking BLAS for its threads takes as long as a small task.
     threads = 1 if len(ranges) == 1 else min(blas_threads(), len(ranges))
-    with blas_limit(1) as alone:
-        if not alone or threads <= 1:
+    with _one_thread_each(threads) as submit:
+        if submit is None:
             return [f(rows) for rows in ranges]
         # One task per thread: one per range would spend a tenth of the time on scheduling.
         share = [ranges[i::threads] for i in range(threads)]
-        # Copy the context: numpy keeps its settings for overflow warnings there.
-        futures = [
-            workers(threads).submit(copy_context().run, lambda part: [f(rows) for rows in part], part)
-            for part in share
-        ]
+        futures = [submit(lambda part: [f(rows) for rows in part], part) for part in share]
         try:
             found = [future.result() for future in futures]
         finally:

@@ -16,6 +16,7 @@ from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.memory import budget
+from ..machine.threads import limit_for_factor
 from .canonical import require_rank, solution
 from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed
 from .direct import DirectBase
@@ -45,6 +46,17 @@ def by_covariances(
 
     With the rows themselves, `views`, directions that seem to have no variance are checked on them.
     """
+    with limit_for_factor(max(widths)):
+        return _by_covariances(second, widths, dtype, problem, views)
+
+
+def _by_covariances(
+    second: SecondMoments,
+    widths: Sequence[int],
+    dtype: np.dtype[Any],
+    problem: Problem,
+    views: Views | None,
+) -> Solution:
     k = problem.n_components
     u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
     precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
@@ -86,7 +98,8 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
     if center:
         K = K - K.mean(axis=0)
         K -= K.mean(axis=1)[:, None]
-    E, U = np.linalg.eigh(K)
+    with limit_for_factor(len(K)):
+        E, U = np.linalg.eigh(K)
     keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
     condition = condition_of(E + len(K) * c, keep, ridged=c > 0, null=int(center))
     return Factor(U[:, keep], np.sqrt(E[keep]), c), condition

@@ -15,6 +15,7 @@ from ..data.arrays import ArrayViews
 from ..data.kernels import stored
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
+from ..machine.threads import limit_for_factor
 from .canonical import require_rank, solution
 from .costs import gram_memory
 from .direct import DirectBase
@@ -77,7 +78,8 @@ def _factors(views: ArrayViews, problem: Problem) -> tuple[tuple[Factor, float],
 
 def _factor(K: Array, r: float) -> tuple[Factor, float]:
     """U and s of the rows from their Gram matrix, without directions at rounding level."""
-    E, U = np.linalg.eigh((K + K.T) / 2)
+    with limit_for_factor(len(K)):
+        E, U = np.linalg.eigh((K + K.T) / 2)
     # Entries of K are sums before they are centred: as large as the largest eigenvalue, at most.
     keep = len(K) * EPS * max(E[-1], 0.0) < E
     condition = condition_of(E + len(K) * r, keep, ridged=r > 0, null=1)

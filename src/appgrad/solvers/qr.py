@@ -11,6 +11,7 @@ from ..covariance.rows import RowCovariance
 from ..covariance.units import ViewUnits, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
+from ..machine.threads import limit_for_factor
 from .canonical import require_rank, solution
 from .costs import MATRICES, Cost, Rates
 from .direct import DirectBase
@@ -55,7 +56,8 @@ def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) ->
     scale = units.scale
     t, c = isotropic(var * scale * scale, units.ridge, floor=1e-20)
     R = R * (scale * t)
-    U, s, Vt = np.linalg.svd(R, full_matrices=False)
+    with limit_for_factor(max(R.shape)):
+        U, s, Vt = np.linalg.svd(R, full_matrices=False)
     rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)
     precision = max(R.shape) * eps * np.linalg.norm(Vt * np.linalg.norm(R, axis=0), axis=1)
     keep = (s > max(R.shape) * EPS * s[0]) & (s > precision) & (s > rounding)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn import config_context, get_config
 
 from ...machine.arrays import Array
-from ...machine.threads import blas_threads, one_blas_thread
+from ...machine.threads import blas_limit, blas_threads
 from ..arrays import ArrayViews, gathered
 from ..blocks import BLOCK_BYTES
 from ..views import BaseViews, Block, Sweep
@@ -332,7 +332,7 @@ def _swept(group: Group, work: Work, rows: Rows | None, dtypes: list[Any], *cuts
     if rows is not None:
         parts = rows(parts, group.start)
     threads = work.threads()
-    with config_context(working_memory=work.working_memory), one_blas_thread():
+    with config_context(working_memory=work.working_memory), blas_limit(1):
         return sweep.over(parts, threads)
 
 

@@ -11,6 +11,7 @@ from ...covariance.linalg import captured
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner
 from ...machine.arrays import Array
+from ...machine.threads import limit_for
 from ..costs import small_flops
 from ..gradient import RUNAWAY, mean_square
 from ..problem import Diagnostics
@@ -85,6 +86,10 @@ class Stochastic:
 
     def init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Take the first step of every trial."""
+        with limit_for(batch.cov.flops(k) / 2):
+            return self._init(batch, k, rng)
+
+    def _init(self, batch: Minibatch, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         gradient = start(batch, k, rng, renewed(self.preconditioner, batch))
         multiples = TRIALS if self.adaptive else (1.0,)
         if self.first is None:
@@ -99,6 +104,11 @@ class Stochastic:
 
     def step(self, state: State, batch: Minibatch) -> tuple[State, Diagnostics]:
         """Use one minibatch for every trial; at a check, all trials start anew around the best."""
+        # One limit a step: its products and the algebra of k x k matrices after them are small alike.
+        with limit_for(batch.cov.flops(state.columns) / 2):
+            return self._step(state, batch)
+
+    def _step(self, state: State, batch: Minibatch) -> tuple[State, Diagnostics]:
         flops = 0.0
         if batch.judges is not None:
             halves = batch.judges()
