@@ -117,8 +117,9 @@ def test_a_curve_goes_on_from_its_last_state(solver, last, tmp_path, monkeypatch
         assert round(-value / 1000) in (before, before - 1)
 
 
-def test_events_are_recorded_once(tmp_path, monkeypatch):
-    """Steps that are far too long are cut early in the run, before the state that it goes on from."""
+@pytest.mark.parametrize("state", [True, False])
+def test_events_are_recorded_once(state, tmp_path, monkeypatch):
+    """Steps that are far too long are cut early in the run; it goes on from a later state, or has none."""
     monkeypatch.setattr(curves, "EVERY", 0.0)
     p = planted(900, 12, 10, [0.9, 0.8, 0.7], random_state=0)
     judge = Judge("planted", Paired(p.X, p.y, p.X, p.y), 3)
@@ -133,6 +134,8 @@ def test_events_are_recorded_once(tmp_path, monkeypatch):
         stopped_after(patch, events[-1])
         with pytest.raises(KeyboardInterrupt), writing(tmp_path / "r.jsonl") as writer:
             add_curve(writer, judge, curve, 0, {})
+    if not state:
+        (tmp_path / "r.jsonl.checkpoint").unlink()
     with writing(tmp_path / "r.jsonl") as writer:
         add_curve(writer, judge, curve, 0, {})
     assert timeless(tmp_path / "r.jsonl") == whole

@@ -210,8 +210,8 @@ MUTATIONS = [
     Mutation(
         "experiments",
         "if progress.event is not None and t not in events:",
-        "if progress.event is not None and not known:",
-        "test_events_are_recorded_once",
+        "if progress.event is not None:",
+        "test_events_are_recorded_once[False]",
     ),
     Mutation(
         "experiments",
