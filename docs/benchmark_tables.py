@@ -20,7 +20,7 @@ def _speed(page: Page, record: Record) -> None:
 
 def _iterations(page: Page, record: Record) -> None:
     page.say(
-        "Sums of correlations are those of the problem with its ridge. ptb is a word against the two words on either side. The time to 99 % is told in plain products of the rows with thin matrices, by scipy."
+        "TCC is computed from the scores of the rows, without the ridge. ptb is a word against the two words on either side. The time to 99 % is told in plain products of the rows with thin matrices, by scipy. Where residuals stalled above the default tolerance, the table says where."
     )
     rows = []
     for name, r in record.items():
@@ -31,7 +31,7 @@ def _iterations(page: Page, record: Record) -> None:
                     name,
                     early["iterations"],
                     f"{early['units']:.1f}",
-                    c["iterations"],
+                    _ended(c),
                     f"{c['tcc']:.3f}",
                     f"{r['iteration_over_products']:.2f}",
                 )
@@ -49,19 +49,29 @@ def _iterations(page: Page, record: Record) -> None:
     )
 
 
+# The default tolerance of the records, a bound for residuals.
+TOL = 1e-4
+
+
+def _ended(run: Record) -> str:
+    """After how many iterations a run reached the default tolerance, or stalled and where."""
+    if run["residual"] <= TOL:
+        return str(run["iterations"])
+    return f"not reached: stalled after {run['iterations']}, residual {run['residual']:.1e}"
+
+
 def _onepass(page: Page, record: Record) -> None:
-    page.say("Three seeds each.")
+    page.say("Ranges are of three orders of the rows; single numbers are of one.")
     rows = [
-        (
-            name,
-            f"{min(r['stream']):.3f} to {max(r['stream']):.3f}",
-            f"{min(r['fit']):.3f} to {max(r['fit']):.3f}",
-            r["solver"],
-        )
+        (name, _range(r["stream"]), _range(r["fit"]), r["solver"])
         for name, r in record.items()
         if isinstance(r, dict) and "stream" in r
     ]
     page.table(("data", "stream", "fit, max_passes=1", "solution by"), rows)
+
+
+def _range(values: list[float]) -> str:
+    return f"{values[0]:.3f}" if len(values) == 1 else f"{min(values):.3f} to {max(values):.3f}"
 
 
 def _heuristics(page: Page, record: Record) -> None:
@@ -79,7 +89,7 @@ def _heuristics(page: Page, record: Record) -> None:
 
 def _files(page: Page, record: Record) -> None:
     page.say(
-        f"{record['gigabytes']:g} GB of rows; time of the fit over that of reading the files as often. From disk, files were put out of the cache before each pass; cached, reading takes a tenth of the time or less, and arithmetic is what counts. stochastic had a minute."
+        f"{record['gigabytes']:g} GB of rows; time of the fit over that of reading the files as often. From disk, files were put out of the cache before each pass; cached, reading takes about a tenth of the time, and arithmetic is what counts. stochastic had a minute."
     )
     rows = [
         (name, f"{r['ratio']:.2f}", f"{r['passes']:.1f}", f"{r['memory'] / 1e6:.0f}")

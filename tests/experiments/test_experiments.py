@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,57 +17,8 @@ from appgrad.experiments.bilingual import translation_ranks
 from appgrad.experiments.curves import Curve, Judge, StepSearch, add_curve, checkpoints, reached, with_step
 from appgrad.experiments.records import read, writing
 
+DOCS = Path(__file__).parents[2] / "docs"
 SEARCH = StepSearch(ratio=1.5, least=30)
-
-
-@pytest.fixture(scope="module")
-def data_sets(tmp_path_factory):
-    """Small stand-ins for all data sets, in the folders that loaders look for."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    (folder / "mnist").mkdir()
-    shapes = rng.random((10, 28, 28))
-    labels = np.arange(1500) % 10
-    images = (255 * (0.6 * shapes[labels] + 0.4 * rng.random((1500, 28, 28)))).astype(np.uint8)
-    np.savez(
-        folder / "mnist" / "mnist.npz",
-        X_train=images[:1200],
-        y_train=labels[:1200],
-        X_test=images[1200:],
-        y_test=labels[1200:],
-    )
-    (folder / "mediamill").mkdir()
-    p = planted(900, 40, 30, np.linspace(0.9, 0.3, 22), random_state=0)
-    np.savez(
-        folder / "mediamill" / "mediamill.npz",
-        X_train=p.X[:600],
-        Y_train=p.y[:600],
-        X_test=p.X[600:],
-        Y_test=p.y[600:],
-    )
-    (folder / "ptb").mkdir()
-    words = np.minimum(rng.geometric(0.05, 6000), 60).astype(np.uint16) - 1
-    np.savez(folder / "ptb" / "ptb_ids.npz", train=words[:5000], test=words[5000:])
-    topics = rng.integers(0, 30, 800)
-    for place, x, y in (
-        ("malicious_urls", "host", "path"),
-        ("debian_paths", "dir", "file"),
-        ("bilingual_en_it", "en", "it"),
-    ):
-        (folder / place).mkdir()
-        for name in (x, y):
-            rows = (rng.random((800, 60)) < 0.05) | (np.arange(60) // 2 == topics[:, None])
-            sp.save_npz(folder / place / f"X_{name}.npz", sp.csr_array(rows.astype(np.uint8)))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    """Fewer points, and rows for the fit of what is there."""
-    monkeypatch.setattr(curves, "checkpoints", lambda last, each_decade=8: [1, 3, 10])
-    for name in ("mnist", "url"):
-        monkeypatch.setattr(f"appgrad.experiments.{name}.checkpoints", lambda last, each_decade=8: [1, 3, 10])
-    monkeypatch.setattr(bilingual, "TRAIN", 600)
-    monkeypatch.setattr(bilingual, "CANDIDATES", 100)
 
 
 FIGURES = {
@@ -160,6 +112,38 @@ def test_figures_show_what_records_say():
     np.testing.assert_allclose(drawn_lines(panel)["CCA, ridge 0.1"][0], [[50], [60]])
 
 
+@pytest.mark.parametrize("panels", [1, 4])
+def test_legends_fit_into_their_figures(panels):
+    """A quick run has one ridge, and a narrow figure: the legend of the full one was cut off there."""
+    figures = pytest.importorskip("appgrad.experiments.figures")
+    found = {"kind": "retrieval", "weighted": True, "k": 50, "top1": 0.5, "top10": 0.6}
+    records = [
+        found | {"method": name, "m": m, "ridge": ridge}
+        for name, m in bilingual.methods(quick=False)
+        for ridge in bilingual.RIDGES[:panels]
+    ]
+    figure = figures.retrieval(records)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    names = {text.get_text() for text in legend.get_texts()}
+    assert names == {"CCA", "NW-CCA", "DW-CCA", "PCA-CCA, m = 600"}
+    for text in legend.get_texts():
+        box = text.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+
+
+def test_a_quick_run_has_the_methods_and_the_ridge_of_the_full_one(data_sets, tmp_path):
+    """The ridge with which CCA finds most in the records of the full run."""
+    found = bilingual.weighted_retrievals(read(DOCS / "results" / "bilingual.jsonl")[1])
+    best = max((record for record in found if record["method"] == "CCA"), key=lambda record: record["top1"])
+    list(run("bilingual", data_sets, tmp_path, quick=True))
+    quick = bilingual.weighted_retrievals(read(tmp_path / "bilingual.jsonl")[1])
+    assert {record["ridge"] for record in quick} == {best["ridge"]}
+    assert {record["method"] for record in quick} == {record["method"] for record in found}
+    assert {record["k"] for record in quick} < {record["k"] for record in found}
+
+
 def test_candidates_have_no_text_of_the_fit_and_none_twice(tmp_path, monkeypatch, rng):
     monkeypatch.setattr(bilingual, "CANDIDATES", 300)
     (tmp_path / "bilingual_en_it").mkdir()
@@ -181,9 +165,10 @@ def test_points_say_what_was_captured(tmp_path):
     judge = Judge("planted", data, 3)
     with writing(tmp_path / "r.jsonl") as writer:
         add_curve(writer, judge, Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, [1, 2, 15]), 0, {})
-    _, (curve, *points) = read(tmp_path / "r.jsonl")
+    _, (curve, *points, end) = read(tmp_path / "r.jsonl")
     assert curve["params"] == {"solver": "lobpcg", "tol": 0}
     assert [point["iteration"] for point in points] == [1, 2, 15]
+    assert (end["kind"], end["iterations"]) == ("curve end", 15)
     assert points[0]["flops"] < points[1]["flops"]
     exact = CCA(3).fit(data.X, data.y)
     assert points[-1]["tcc_in"] == pytest.approx(exact.canonical_correlations_.sum(), abs=1e-4)
@@ -276,7 +261,7 @@ def test_looking_takes_no_time(tmp_path, monkeypatch):
     monkeypatch.setattr(judge, "tcc", lambda A, B: (time.sleep(0.4), slow(A, B))[1])
     with writing(tmp_path / "r.jsonl") as writer:
         add_curve(writer, judge, Curve("LOBPCG", {"solver": "lobpcg", "tol": 0}, [1, 2, 3, 4]), 0, {})
-    assert read(tmp_path / "r.jsonl")[1][-1]["seconds"] < 0.8
+    assert read(tmp_path / "r.jsonl")[1][-2]["seconds"] < 0.8
 
 
 def test_a_run_that_ends_early_leaves_the_old_records(tmp_path):

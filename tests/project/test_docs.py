@@ -153,6 +153,28 @@ def test_commands_are_all_shown():
     assert shown >= {"fit", "plan", "score", "transform", "inspect", "report", "experiment"}
 
 
+# Options in pages that are not of the command line: of benchmarks.
+OTHER_OPTIONS = {"--full"}
+
+
+def test_options_of_the_command_line_and_of_the_pages_are_the_same():
+    from typer.main import get_command
+
+    from appgrad.cli.main import app
+
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "\n".join(page.read_text() for page in pages)))
+    options = {
+        tuple(option.opts)
+        for command in get_command(app).commands.values()
+        for option in command.params
+        if option.param_type_name == "option"
+    }
+    assert not [names for names in options if not named & set(names)], "not in README.md or docs/*.md"
+    known = {name for names in options for name in names} | OTHER_OPTIONS
+    assert {name for name in named if name.startswith("--")} <= known
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_block_is_of_a_kind_that_is_run(page):
     text = page.read_text()

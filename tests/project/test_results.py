@@ -34,6 +34,18 @@ def test_a_changed_record_changes_the_page(write_results, tmp_path):
     assert "| 1.23 |" in write_results.written(tmp_path, tmp_path, tmp_path / "results.md")
 
 
+def test_runs_that_stalled_did_not_reach_the_tolerance(write_results):
+    """What a record warns of is what the page says."""
+    record = json.loads((DOCS / "results" / "benchmarks" / "lobpcg_time.json").read_text())
+    page = write_results.written(DOCS / "results", DOCS / "figures", DOCS / "results.md")
+    rows = {name: r["converged"] for name, r in record.items() if isinstance(r, dict) and "converged" in r}
+    assert any(run.get("warnings") for run in rows.values())
+    for name, run in rows.items():
+        (row,) = re.findall(rf"^\| {re.escape(name)} \|(.*)$", page, re.MULTILINE)
+        stalled = any("stalls" in text for text in run.get("warnings", []))
+        assert (f"not reached: stalled after {run['iterations']}" in row) == stalled
+
+
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name)
 def test_records_say_when_and_how_they_were_made(path):
     text = path.read_text()

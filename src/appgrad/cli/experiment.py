@@ -24,13 +24,13 @@ def run_experiment(name: str, data: Path | None, folder: Path, figures: Path | N
         for part in run(name, data, folder, quick):
             say(f"after {time.perf_counter() - start:5.0f} s: {part}")
     except KeyboardInterrupt:
-        interrupted(f"; the records so far are in {path}.part")
+        interrupted(f"; the records so far are in {path}.part, and the same command goes on from there")
     say(f"after {time.perf_counter() - start:5.0f} s: done")
     say(f"records   saved to {path}")
     try:
         from ..experiments.figures import draw
     except ImportError:
-        say("no figures: pip install 'appgrad[plots]'", err)
+        say("no figures: they need matplotlib (pip install matplotlib)", err)
         return
     for figure in draw(path, folder if figures is None else figures):
         say(f"figure    saved to {figure}")

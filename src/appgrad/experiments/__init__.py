@@ -20,7 +20,11 @@ EXPERIMENTS = {
 
 
 def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str]:
-    """Run an experiment and write its records to out/name.jsonl; yields a text before each part."""
+    """Run an experiment and write its records to out/name.jsonl; yields a text before each part.
+
+    A run that was stopped left its records in out/name.jsonl.part: what is recorded there is not done again.
+    The seconds of the last record are those since the last start.
+    """
     if name not in EXPERIMENTS:
         raise ValueError(f"no experiment is called {name!r}: there are {', '.join(EXPERIMENTS)}")
     # Without the names of folders: a record must say nothing about the machine it was made on.
@@ -28,5 +32,7 @@ def run(name: str, data: Folder, out: Path, quick: bool = False) -> Iterator[str
     command = f"appgrad experiment {name}{given} --out DIR" + (" --quick" if quick else "")
     with writing(out / f"{name}.jsonl", experiment=name, command=command, quick=quick) as writer:
         start = time.perf_counter()
+        if writer.recorded:
+            yield f"going on from {writer.path}, which holds {len(writer.recorded) - 1} records"
         yield from EXPERIMENTS[name](data, writer, quick)
         writer.add(kind="end", seconds=time.perf_counter() - start)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ..covariance.linalg import captured
@@ -122,6 +124,10 @@ def with_step(
     step that has to be cut because the iterate diverges does not count. A trial is a tenth as long as the
     run. The paper chooses steps by cross-validation on a small part of the training set.
     """
+    facts = {"set": judge.name, "method": curve.method}
+    if chosen := writer.found(kind="curve", **facts):
+        # The run that was stopped had chosen already.
+        return curve._replace(params=curve.params | {"step_size": chosen[0]["params"]["step_size"]})
     data = judge.data
     order = np.random.default_rng(0).permutation(data.X.shape[0])
     held, rest = np.sort(order[: len(order) // 10]), np.sort(order[len(order) // 10 :])
@@ -133,12 +139,15 @@ def with_step(
     def tried(power: int) -> tuple[float, float]:
         """The correlation that a step captures (-1 if it had to be cut), and the step."""
         step = float(f"{longest * search.ratio**power:.3g}")
-        params = {"step_size": step, "max_iter": length, "random_state": 0}
-        model = _fitted(trial, common | curve.params | params)
-        tcc, steady = trial.tcc(model.x_weights_, model.y_weights_)[1], not events_of(model)
-        facts = {"set": judge.name, "method": curve.method, "iterations": length, "step": step}
-        writer.add(kind="step", **facts, tcc=tcc, steady=steady)
-        return (tcc if steady else -1.0), step
+        here = {"kind": "step", **facts, "iterations": length, "step": step}
+        known = writer.found(**here)
+        if not known:
+            params = {"step_size": step, "max_iter": length, "random_state": 0}
+            model = _fitted(trial, common | curve.params | params)
+            tcc, steady = trial.tcc(model.x_weights_, model.y_weights_)[1], not events_of(model)
+            known = [writer.add(**here, tcc=tcc, steady=steady)]
+        # As recorded, so that a run that goes on from the records chooses the same.
+        return (known[0]["tcc"] if known[0]["steady"] else -1.0), step
 
     def better(found: tuple[float, float]) -> bool:
         return found[0] - best[0] > GAIN * abs(best[0])
@@ -177,47 +186,93 @@ def add_curves(
     """Write records of all curves; yields a text before each."""
     for curve in curves:
         if curve.search is not None:
-            yield f"{judge.name}: {curve.method}: choosing a step"
+            if not writer.found(kind="curve", set=judge.name, method=curve.method):
+                yield f"{judge.name}: {curve.method}: choosing a step"
             curve = with_step(writer, judge, curve, curve.search, common)
         for seed in range(curve.seeds):
-            yield f"{judge.name}: {curve.method}" + (f", seed {seed}" if curve.seeds > 1 else "")
+            if not writer.found(kind="curve end", set=judge.name, method=curve.method, seed=seed):
+                yield f"{judge.name}: {curve.method}" + (f", seed {seed}" if curve.seeds > 1 else "")
             add_curve(writer, judge, curve, seed, common)
 
 
+# Seconds between two checkpoints of a curve. Writing one takes a fraction of a second, which counts as time
+# of the run: the longer between two, the less.
+EVERY = 60.0
+
+
 def add_curve(writer: Writer, judge: Judge, curve: Curve, seed: int, common: dict[str, Any]) -> None:
-    """Run a method and write a record for each checkpoint; the time of measuring is not counted."""
-    looking = 0.0
-    wanted, params = set(curve.iterations), common | curve.params
+    """Run a method and write a record for each checkpoint; the time of measuring is not counted.
+
+    A run that was stopped goes on from its last state on disk. Points that it had recorded stay.
+    """
+    params = common | curve.params
     facts = {"set": judge.name, "method": curve.method, "seed": seed}
+    if not writer.found(kind="curve", **facts):
+        writer.checkpoint.unlink(missing_ok=True)
+    writer.declare({"kind": "curve", **facts}, params=params)
+    if writer.found(kind="curve end", **facts):
+        return
     paper = _paper_cost(judge, curve, params)
-    writer.add(kind="curve", **facts, params=params)
+    run = {"max_iter": curve.iterations[-1], "random_state": seed, "checkpoint": (writer.checkpoint, EVERY)}
+    try:
+        model = _fitted(judge, params | run | {"callback": _look(writer, judge, curve, facts, paper)})
+    except PointLostError:
+        writer.checkpoint.unlink()
+        model = _fitted(judge, params | run | {"callback": _look(writer, judge, curve, facts, paper)})
+    writer.add(kind="curve end", **facts, iterations=max(model.n_iter_))
+    writer.checkpoint.unlink(missing_ok=True)
+
+
+class PointLostError(Exception):
+    """A run was stopped after its state was written, and before the point of that state was."""
+
+
+def _look(
+    writer: Writer, judge: Judge, curve: Curve, facts: dict[str, Any], paper: float | None
+) -> Callable[[Progress], None]:
+    """A callback that records the points of a curve, and events, unless the stopped run has."""
+    known = writer.found(kind="point", **facts)
+    events = {one["iteration"] for one in writer.found(kind="event", **facts)}
+    wanted = set(curve.iterations) - {point["iteration"] for point in known}
+    looking: float | None = None
 
     def look(progress: Progress) -> None:
         nonlocal looking
-        if progress.iteration not in wanted:
+        t = progress.iteration
+        if looking is None:
+            if min(wanted, default=t) < t:
+                raise PointLostError
+            # Measuring before the state that this run goes on from, which counts those seconds, too.
+            looking = max((point["measuring"] for point in known if point["iteration"] < t), default=0.0)
+        if progress.event is not None and t not in events:
+            writer.add(kind="event", **facts, iteration=t, event=progress.event)
+        if t not in wanted:
             return
         start = time.perf_counter()
         found = progress.solution()
         inside, outside = judge.tcc(found.x_weights, found.y_weights)
+        seconds = progress.seconds - looking
+        looking += time.perf_counter() - start
         writer.add(
             kind="point",
             **facts,
-            iteration=progress.iteration,
+            iteration=t,
             flops=progress.flops,
-            paper_flops=None if paper is None else paper * progress.iteration,
-            seconds=progress.seconds - looking,
+            paper_flops=None if paper is None else paper * t,
+            seconds=seconds,
             tcc_in=inside,
             tcc_out=outside,
+            measuring=looking,
         )
-        looking += time.perf_counter() - start
 
-    run = {"max_iter": curve.iterations[-1], "random_state": seed, "callback": look}
-    for step in events_of(_fitted(judge, params | run)):
-        writer.add(kind="event", **facts, iteration=step["iteration"], event=step["event"])
+    return look
 
 
-def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, Any]) -> None:
-    """Run a method to its end and write one record of it."""
+def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, Any]) -> Iterator[str]:
+    """Run a method to its end and write one record of it; yields a text before."""
+    if writer.found(kind="solution", set=judge.name, method=method):
+        return
+    yield f"{judge.name}: {method}"
     data, start = judge.data, time.perf_counter()
     model = CCA(judge.k, **params).fit(data.X, data.y)
     seconds = time.perf_counter() - start
@@ -237,17 +292,28 @@ def add_solution(writer: Writer, judge: Judge, method: str, params: dict[str, An
 
 
 def add_sizes(writer: Writer, name: str, data: Paired) -> None:
-    """Write the sizes of a data set, as in Table 1."""
+    """Write the sizes of a data set, as in Table 1, and a hash of its values."""
     views = ArrayViews(data.X, data.y)
-    writer.add(
-        kind="sizes",
-        set=name,
+    writer.declare(
+        {"kind": "sizes", "set": name},
         n=views.n_samples,
         n_test=data.X_test.shape[0],
         p1=views.n_features_x,
         p2=views.n_features_y,
         entries=float(views.entries),
+        sha256=_digest(data),
     )
+
+
+def _digest(data: Paired) -> str:
+    """A hash of all values of a data set."""
+    found = hashlib.sha256()
+    parts: list[Any] = [part for part in data if part is not None]
+    for part in parts:
+        for array in (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,):
+            found.update(f"{array.dtype} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return found.hexdigest()[:16]
 
 
 def direct_flops(data: Paired) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from .bilingual import method_name, weighted_retrievals
@@ -192,11 +193,16 @@ def _panels(
 
 
 def _legend(figure: Figure, ax: Any, columns: int = 3) -> None:
-    """One legend for all panels, below them."""
-    figure.legend(
-        *ax.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize=9,
-    )
+    """One legend for all panels, below them, in as many columns as fit into the width of the figure."""
+    renderer: Any = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    for ncols in range(columns, 0, -1):
+        legend = figure.legend(
+            *ax.get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=ncols,
+            frameon=False,
+            fontsize=9,
+        )
+        if ncols == 1 or legend.get_window_extent(renderer).width <= figure.bbox.width:
+            return
+        legend.remove()

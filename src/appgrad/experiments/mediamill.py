@@ -14,8 +14,7 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
     data, seeds = load_mediamill(folder), 1 if quick else 3
     judge = Judge("Mediamill", data, 20)
     add_sizes(writer, judge.name, data)
-    yield "exact"
-    add_solution(writer, judge, "exact", {"solver": "exact"})
+    yield from add_solution(writer, judge, "exact", {"solver": "exact"})
     papers = letter_curves((100, 500) if quick else (2000, 4000), seeds=seeds, batch_size=200)
     ours = our_curves((50, 300, 20) if quick else (200, 2000, 40), seeds=seeds)
     yield from add_curves(writer, judge, [*papers, *ours], {})

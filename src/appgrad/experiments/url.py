@@ -61,8 +61,9 @@ def run(folder: Folder, writer: Writer, quick: bool) -> Iterator[str]:
             writer, judge, curves(setting.batch_size, setting.iterations, quick), {"ridge": RIDGE}
         )
         for name, m in heuristics(quick):
-            yield f"{setting.name}: {name}"
-            add_heuristic(writer, judge, name, m, RIDGE)
+            if not writer.found(kind="heuristic", set=judge.name, method=name):
+                yield f"{setting.name}: {name}"
+                add_heuristic(writer, judge, name, m, RIDGE)
 
 
 def heuristics(quick: bool) -> list[tuple[str, int | None]]:
