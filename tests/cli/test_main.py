@@ -206,3 +206,26 @@ def test_models_of_kernels(folder, run):
     run("transform", "k.cca", "x.npy", "-o", "u.npz", cwd=folder)
     with np.load(folder / "u.npz") as scores:
         np.testing.assert_allclose(scores["x_scores"], model.transform(X))
+
+
+def test_what_was_decided_about_headers_is_said(folder, run):
+    """In the output, in JSON, and in the error of a fit that fails."""
+    rows = np.round(arrays(folder)[0][:, :3], 3)
+    np.savetxt(folder / "years.csv", rows, delimiter=",", header="2019,2020,2021", comments="", fmt="%g")
+    text = "years.csv: the first line was read as column names: it holds whole numbers, and the rows below"
+    record = json.loads(run("fit", "years.csv", "y.npy", "--json", "--holdout", 0, cwd=folder))
+    assert len(record["files"]) == 1
+    assert record["files"][0].startswith(text)
+    assert record["files"][0] in record["warnings"]
+    assert "x.csv: the first line was read as column names: it has text above numbers" in run(
+        "fit", "x.csv", "y.npy", "--holdout", 0, cwd=folder
+    )
+    said = run("fit", "years.csv::header=no", "x.csv", code=1, cwd=folder)
+    assert said.count("\n") == 1
+    assert "x.csv has 400 rows, years.csv::header=no has 401" in said
+    assert "years.csv: the first line was read as a row: '::header=no' was given" in said
+    assert "x.csv: the first line was read as column names" in said
+    # Errors of the fit itself carry it too.
+    assert "years.csv: the first line was read as" in run(
+        "fit", "years.csv::header=yes::columns=2020", "y.npy", "-k", 3, code=1, cwd=folder
+    )

@@ -71,6 +71,36 @@ MUTATIONS = [
     ),
     Mutation(
         "data",
+        "columns = [j + start.labels for j in used]",
+        "columns = list(used)",
+        "test_row_names_of_r",
+    ),
+    Mutation(
+        "data",
+        "levels ** (p - 1) >= 1 / CHANCE",
+        "levels ** (p - 1) >= 1",
+        "test_no_one_hot_row_is_lost",
+    ),
+    Mutation(
+        "data",
+        "if whole and _whole_by_chance(cells) < CHANCE:",
+        "if False:",
+        "test_any_whole_numbers_above_fractions",
+    ),
+    Mutation(
+        "data",
+        "if (whole or len(line) >= STEPPED) and _counts(line, values):",
+        "if False:",
+        "test_whole_numbers_as_header",
+    ),
+    Mutation(
+        "data",
+        "if 2 * sum(_alike(line, row) for row in values) > len(values):",
+        "if False:",
+        "test_rows_of_one_kind_have_no_header",
+    ),
+    Mutation(
+        "data",
         "features *= 1 / np.sqrt(half)",
         "features *= np.sqrt(2 / half)",
         "test_random_frequencies_have_the_kernel_s_inner_products",

@@ -132,6 +132,10 @@ class Views(Protocol):
         """Names of the two views, for messages."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided about files while they were opened, in words."""
+
+    @property
     def titles(self) -> Titles:
         """Names of views and columns, for functions of blocks that may run on another machine."""
 
@@ -183,6 +187,7 @@ class BaseViews:
     groups: int | None = None
     view_names: tuple[str, str] = ("X", "y")
     names: tuple[Array | None, Array | None] = (None, None)
+    notes: tuple[str, ...] = ()
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order."""
