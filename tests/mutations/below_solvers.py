@@ -77,9 +77,21 @@ MUTATIONS = [
     ),
     Mutation(
         "data",
-        "levels ** (p - 1) >= 1 / CHANCE",
-        "levels ** (p - 1) >= 1",
-        "test_no_one_hot_row_is_lost",
+        '(0, int(part), "") if part.isdecimal()',
+        "(0, 0, part) if part.isdecimal()",
+        "test_parts_are_in_natural_order",
+    ),
+    Mutation(
+        "data",
+        "if first != second:",
+        "if False:",
+        "test_parts_whose_numbers_differ_are_refused",
+    ),
+    Mutation(
+        "data",
+        "if a.rows != b.rows:",
+        "if False:",
+        "test_parts_of_other_lengths_are_refused",
     ),
     Mutation(
         "data",

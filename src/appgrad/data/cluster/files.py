@@ -18,6 +18,7 @@ from ..files.listing import HDF5, SVM, files_of
 from ..files.mapped import stamp
 from ..files.notes import Note, noted, texts
 from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
+from ..files.parts import PartFile, require_same_parts
 from ..files.readers import explained, read_table, require_usable
 from ..files.selection import Selection
 from .chunks import Chunk
@@ -45,7 +46,8 @@ class FileFacts(NamedTuple):
 
 def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
     """Views on two sources of files, read by the workers of a cluster."""
-    pins, found, notes = [worker.address for worker in cluster.workers], list[Source](), list[Note | None]()
+    pins, found = [worker.address for worker in cluster.workers], list[Source]()
+    notes, parts = list[Note | None](), list[list[PartFile]]()
     for label in (x, y):
         asked = Selection.of(label)
         # An absolute path: workers may have been started in another folder.
@@ -66,10 +68,13 @@ def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
             facts = [fact for future in shares for fact in cluster.result(future)]
             found.append(source_of(label, asked, kind, paths, facts))
         notes += [fact.note for fact in facts]
+        rows = [fact.rows for fact in facts]
+        parts.append([] if asked.any_parts else list(map(PartFile, paths, rows)))
     for note in dict.fromkeys(notes):
         if note is not None and not note.sure:
             warnings.warn(note.text, stacklevel=3)
     with noted(texts(notes)):
+        require_same_parts(parts[0], parts[1])
         views = ClusterViews(cluster, found[0], found[1])
     views.notes = texts(notes)
     return views

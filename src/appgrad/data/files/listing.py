@@ -6,6 +6,8 @@ import glob
 import os
 from pathlib import Path
 
+from .parts import in_order
+
 # Endings of file names, by kind of file.
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 SVM = (".svm", ".svm.gz", ".svmlight", ".svmlight.gz")
@@ -28,14 +30,17 @@ def files_of(path: str) -> tuple[list[str], str]:
     if path.rstrip("/").endswith(".zarr") and os.path.isdir(path):
         return [path], ".zarr"
     if os.path.isdir(path):
-        found = [os.path.join(path, name) for name in sorted(os.listdir(path))]
-        found = [name for name in found if _kind(name) in MANY]
+        found = _inside(path)
         if not found:
             raise IsADirectoryError(f"{path} is a folder without {', '.join(MANY)} files; give a file")
     elif os.path.exists(path):
         found = [path]
     elif glob.has_magic(path):
-        found = sorted(glob.glob(path))
+        found = []
+        for name in glob.glob(path, recursive=True):
+            folder = os.path.isdir(name) and _kind(name) != ".zarr"
+            found += _inside(name) if folder else [name]
+        found = in_order(sorted(set(found)))
         if not found:
             raise FileNotFoundError(f"{path}: no such files")
     else:
@@ -52,6 +57,18 @@ def files_of(path: str) -> tuple[list[str], str]:
         if os.path.getsize(name) == 0:
             raise ValueError(f"{name} is empty")
     return found, kind
+
+
+def _inside(folder: str) -> list[str]:
+    """The files of a folder and of those in it, such as `date=2026-11-01/`, of kinds that may be many.
+
+    As other programs do, it leaves out names that begin with a dot or an underscore: unfinished work.
+    """
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._" and _kind(name) != ".zarr"]
+        found += [os.path.join(where, name) for name in names if name[0] not in "._" and _kind(name) in MANY]
+    return in_order(found)
 
 
 def _kind(path: str) -> str:

@@ -16,13 +16,17 @@ from .spool import Spool
 BATCH_CELLS = 2**20
 
 
-def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array]:
-    """The numeric columns of one parquet file, or of several with the same columns, decoded once."""
+def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array, list[int]]:
+    """The columns of one parquet file, or of several with the same columns, decoded once.
+
+    Returns their names and the number of rows of each file too.
+    """
     pa, pq = pyarrow_parquet()
-    spool, first, kinds = Spool(), None, []
+    spool, first, kinds, counts = Spool(), None, [], []
     for path in paths:
         with _named(path, paths), pq.ParquetFile(path) as file:
             names = parquet_names(pa, file.schema_arrow, asked)
+            counts.append(file.metadata.num_rows)
             kinds.append(parquet_type(file.schema_arrow, names))
             if first is None:
                 first = names
@@ -37,7 +41,7 @@ def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array]:
                 parts = [batch.column(batch.schema.get_field_index(name)) for name in first]
                 columns = [part.to_numpy(zero_copy_only=False) for part in parts]
                 spool.append(np.column_stack(columns).astype(dtype, copy=False))
-    return (spool.array() if spool.size else np.empty((0, len(first)))), first
+    return (spool.array() if spool.size else np.empty((0, len(first)))), first, counts
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from .listing import HDF5, KEYED, SVM, TEXT, files_of
 from .mapped import Stamps, stamp, views_of
 from .notes import Note, add_notes, noted, notes_of, texts
 from .parquet import read_parquet
+from .parts import PartFile, require_same_parts
 from .selection import Selection
 from .spool import require_plausible
 from .svm import read_svm
@@ -34,7 +35,7 @@ class Table(NamedTuple):
     """A matrix as it stands in a file, with its column names if the file has any.
 
     `stamps` are those of the files that are read again in every pass, `note` is what was decided about a
-    header.
+    header, `parts` are the files whose rows must be paired with those of another view.
     """
 
     matrix: Matrix
@@ -42,6 +43,7 @@ class Table(NamedTuple):
     label: str
     stamps: Stamps
     note: Note | None = None
+    parts: Sequence[PartFile] = ()
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
@@ -51,6 +53,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
         tables = first, read_table(str(y))
     notes = texts(table.note for table in tables)
     with noted(notes):
+        require_same_parts(tables[0].parts, tables[1].parts)
         views = views_of(
             tables[0].matrix,
             tables[1].matrix,
@@ -78,7 +81,7 @@ def read_table(source: str | Selection, label: str | None = None) -> Table:
     require_usable(asked, kind)
     before = {p: stamp(p) for p in paths}
     with explained(path, kind):
-        matrix, names, note = _read(paths, kind, asked)
+        matrix, names, note, counts = _read(paths, kind, asked)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
@@ -88,7 +91,8 @@ def read_table(source: str | Selection, label: str | None = None) -> Table:
         raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
     if note is not None and not note.sure:
         warnings.warn(note.text, stacklevel=4)
-    return Table(matrix, names, label, before if kind in (".npy", ".zarr", *HDF5) else {}, note)
+    parts = [] if asked.any_parts else list(map(PartFile, paths, counts))
+    return Table(matrix, names, label, before if kind in (".npy", ".zarr", *HDF5) else {}, note, parts)
 
 
 def require_usable(asked: Selection, kind: str) -> None:
@@ -118,20 +122,31 @@ def explained(path: str, kind: str) -> Iterator[None]:
         raise said from error
 
 
-def _read(paths: list[str], kind: str, asked: Selection) -> tuple[Matrix, Array | None, Note | None]:
+class _Found(NamedTuple):
+    """What is in files: `counts` are the rows of each, where there may be several."""
+
+    matrix: Matrix
+    names: Array | None = None
+    note: Note | None = None
+    counts: Sequence[int] = ()
+
+
+def _read(paths: list[str], kind: str, asked: Selection) -> _Found:
     if kind in TEXT:
-        return read_text(paths[0], asked)
+        return _Found(*read_text(paths[0], asked))
     if kind in SVM:
-        return read_svm(paths, asked), None, None
+        matrix, counts = read_svm(paths, asked)
+        return _Found(matrix, counts=counts)
     if kind == ".parquet":
-        return *read_parquet(paths, asked), None
+        matrix, names, counts = read_parquet(paths, asked)
+        return _Found(matrix, names, counts=counts)
     if kind == ".npy":
-        return _selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), asked), None, None
+        return _Found(_selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), asked))
     if kind == ".npz":
-        return _selected(_read_npz(paths[0], asked.key), asked), None, None
+        return _Found(_selected(_read_npz(paths[0], asked.key), asked))
     stored = read_zarr(paths[0], asked.key) if kind == ".zarr" else read_h5(paths[0], asked.key)
     index = asked.positions(stored.shape[1])
-    return (stored if index is None else some_columns(stored, index)), None, None
+    return _Found(stored if index is None else some_columns(stored, index))
 
 
 def _selected(matrix: Matrix, asked: Selection) -> Matrix:

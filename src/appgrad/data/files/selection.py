@@ -13,6 +13,8 @@ import numpy as np
 
 from ...machine.arrays import Array
 
+# What may follow '::', with a value.
+OPTIONS = ("columns", "header", "parts")
 # Names of columns that an error shows.
 SHOWN = 8
 
@@ -20,13 +22,15 @@ SHOWN = 8
 class Selection(NamedTuple):
     """A source: `path::key`, `path::columns=a,b,10-20`, `path::header=yes`, in any combination.
 
-    `wanted` are the columns of a fitted model, which are picked by name if there are names.
+    `any_parts` says that its files need not be those of the other view (`path::parts=any`). `wanted` are the
+    columns of a fitted model, which are picked by name if there are names.
     """
 
     path: str
     key: str | None = None
     columns: str | None = None
     header: bool | None = None
+    any_parts: bool = False
     wanted: tuple[str, ...] | None = None
 
     @classmethod
@@ -36,18 +40,21 @@ class Selection(NamedTuple):
         found: dict[str, str] = {}
         for part in _split(rest) if mark else []:
             name, _, value = part.partition("=")
-            name, value = (name, value) if name in ("columns", "header") and "=" in part else ("key", part)
+            name, value = (name, value) if name in OPTIONS and "=" in part else ("key", part)
             if name in found:
                 raise ValueError(f"{source}: '::{part}' is one {name} too many")
             found[name] = value
         header = found.get("header")
         if header not in (None, "yes", "no"):
             raise ValueError(f"{source}: '::header={header}' is neither '::header=yes' nor '::header=no'")
+        if found.get("parts", "any") != "any":
+            raise ValueError(f"{source}: '::parts=' can only be '::parts=any'")
         return cls(
             path,
             found.get("key"),
             found.get("columns"),
             None if header is None else header == "yes",
+            "parts" in found,
             None if wanted is None else tuple(wanted),
         )
 

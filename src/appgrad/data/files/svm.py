@@ -19,11 +19,14 @@ SVM_COLUMNS = 10**7
 THIN_BYTES = 8 * 20
 
 
-def read_svm(paths: list[str], asked: Selection) -> Matrix:
-    """Lines `label index:value ...` of one file or several; columns are numbered as in the files."""
-    spool = SparseSpool()
+def read_svm(paths: list[str], asked: Selection) -> tuple[Matrix, list[int]]:
+    """Lines `label index:value ...` of one file or several, and the number of rows of each.
+
+    Columns are numbered as in the files.
+    """
+    spool, counts = SparseSpool(), list[int]()
     for path in paths:
-        number = 0
+        number, before = 0, spool.rows
         with open_bytes(path) as file:
             while lines := file.readlines(LINES_BYTES):
                 blank = next((i for i, line in enumerate(lines, number + 1) if not line.strip()), None)
@@ -33,6 +36,7 @@ def read_svm(paths: list[str], asked: Selection) -> Matrix:
                     )
                 spool.append(_parsed(path, lines, number))
                 number += len(lines)
+        counts.append(spool.rows - before)
     # Zeros are not written: a column that this file does not have may exist in another.
     index = asked.positions(max(spool.columns, SVM_COLUMNS))
     memory = physical_memory()
@@ -40,11 +44,11 @@ def read_svm(paths: list[str], asked: Selection) -> Matrix:
         raise ValueError(f"there are {spool.columns} columns: is an index wrong? choose some by '::columns='")
     m = spool.matrix(spool.columns if index is None else max(spool.columns, int(index.max()) + 1))
     if index is None:
-        return m
+        return m, counts
     chosen, rows = SparseSpool(), max(1, CELLS // max(1, m.nnz // m.shape[0]))
     for start in range(0, m.shape[0], rows):
         chosen.append(m[start : start + rows][:, index])
-    return chosen.matrix(len(index))
+    return chosen.matrix(len(index)), counts
 
 
 def _parsed(path: str, lines: list[bytes], number: int) -> Any:
