@@ -195,7 +195,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     def predict(self, X: Any) -> Array:
         """Least-squares prediction of y from the scores of X."""
         check_is_fitted(self)
-        U = self.transform(X)
+        U = self.array_scores(X)
         U = U[0] if isinstance(U, tuple) else U
         solution = self._solved().solution
         predicted = U @ solution.y_slopes.T + solution.mean_y.astype(solution.y_slopes.dtype)
