@@ -16,6 +16,7 @@ from ..covariance.moments import second_moments
 from ..data.derived import CountedViews
 from ..data.inputs import as_column, as_matrix, feature_names, is_dask
 from ..data.kernels import Learned, MappedViews
+from ..data.row_labels import require_same_labels
 from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import Views
 from ..fitting.checkpoint import EVERY, CheckpointFile
@@ -88,6 +89,8 @@ class BaseCCA(  # type: ignore[call-arg]
         if not given:
             raise ValueError("there are no rows: give X, y or both, as in transform(X) or transform(y=y)")
         lazy = is_dask(X) or is_dask(y)
+        if len(given) == 2:
+            (dask_back_end().require_same_ends if lazy else require_same_labels)(X, y)
         scores = [(self._lazy if lazy else self._scores)((X, y)[view], view) for view in given]
         if len(given) == 1:
             return scores[0]
