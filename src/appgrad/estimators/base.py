@@ -209,7 +209,7 @@ class BaseCCA(  # type: ignore[call-arg]
         issue(found.remarks)
         if self.verbose:
             logger.info("%s: %s; %.2f s", found.solver, found.reason, found.seconds)
-        self._fitted, self._stream = fitted, None
+        self._set(fitted, None)
         if found.interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
 
