@@ -78,12 +78,40 @@ def test_transform_and_score(folder, run):
     table = pd.read_parquet(folder / "s.parquet")
     assert list(table.columns) == ["x_scores_1", "x_scores_2", "y_scores_1", "y_scores_2"]
     np.testing.assert_allclose(table["y_scores_2"], V[:, 1], atol=1e-10)
+
     record = json.loads(run("score", "m.cca", "x.csv", "y.npy", "--json", cwd=folder))
     assert record["score"] == pytest.approx(np.mean(record["correlations"]))
     assert "in training" in run("score", "m.cca", "x.csv", "y.npy", cwd=folder)
     assert sorted(p.name for p in folder.iterdir()) == [
         "m.cca", "s.csv", "s.npz", "s.parquet", "x.csv", "x.npy", "y.npy",
     ]  # fmt: skip
+
+
+def test_transform_of_y_alone(folder, run):
+    run("fit", "x.csv", "y.npy", "-o", "m.cca", cwd=folder)
+    U, V = load(folder / "m.cca").transform(*(np.asarray(m) for m in frames(folder)))
+    assert (
+        run("transform", "m.cca", "--y", "y.npy", "-o", "v.npz", cwd=folder) == "400 rows written to v.npz\n"
+    )
+    with np.load(folder / "v.npz") as archive:
+        assert list(archive) == ["y_scores"]
+        np.testing.assert_allclose(archive["y_scores"], V, atol=1e-10)
+    run("transform", "m.cca", "x.csv", "--y", "y.npy", "-o", "s.npz", cwd=folder)
+    with np.load(folder / "s.npz") as archive:
+        np.testing.assert_allclose(archive["x_scores"], U, atol=1e-10)
+        np.testing.assert_allclose(archive["y_scores"], V, atol=1e-10)
+    run("transform", "m.cca", "--y", "y.npy", "-o", "v.csv", cwd=folder)
+    assert (folder / "v.csv").read_text().splitlines()[0] == "y_scores_1,y_scores_2"
+    for args, text in (
+        (("x.csv", "y.npy", "--y", "y.npy"), "the second view is given twice"),
+        ((), "give rows: X, --y Y, or both"),
+    ):
+        assert text in " ".join(run("transform", "m.cca", *args, "-o", "w.npz", code=2, cwd=folder).split())
+    assert "are the two views swapped?" in run(
+        "transform", "m.cca", "--y", "x.npy", "-o", "w.npz", code=1, cwd=folder
+    )
+    np.savetxt(folder / "y.csv", V)
+    assert "is an input" in run("transform", "m.cca", "--y", "y.csv", "-o", "y.csv", code=1, cwd=folder)
 
 
 def frames(folder):

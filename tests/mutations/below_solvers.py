@@ -171,4 +171,16 @@ MUTATIONS = [
         "found.has_sorted_indices = True",
         "test_columns_of_sparse_rows_are_in_order",
     ),
+    Mutation(
+        "data/sources",
+        "    require_same_labels(X, y)\n    names",
+        "    names",
+        "test_every_call_compares_rows[fit]",
+    ),
+    Mutation(
+        "data/row_labels",
+        "(a.ordered + shift * b.ordered) % 2**64,",
+        "(a.ordered + b.ordered) % 2**64,",
+        "test_chunks_are_compared_like_frames_in_memory",
+    ),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from .files.mapped import views_of
 from .inputs import as_column, as_matrix, feature_names, is_dask
+from .row_labels import require_same_labels
 from .views import Views
 
 
@@ -27,6 +28,7 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
     if is_dask(X) or is_dask(y):
         on_cluster: Views = dask_back_end().cluster_views(X, y, min_rows)
         return on_cluster
+    require_same_labels(X, y)
     names = feature_names(X), feature_names(y)
     x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)
     return views_of(x, y, names=names)
