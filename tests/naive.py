@@ -74,10 +74,11 @@ def naive_gradient(X, Y, phi, psi, eta, steps):
 
 
 def appgrad(X, Y, phi, psi, phi_t, psi_t, eta, steps):
-    """Algorithm 4 of the paper; with one column, Algorithm 3."""
+    """Algorithm 4 of the paper; with one column, Algorithm 3. `eta` is a number, or eta1 and eta2."""
     Sx, Sxy, Sy = covariances(X, Y)
+    eta1, eta2 = np.broadcast_to(eta, 2)
     for _ in range(steps):
-        phi_t, psi_t = phi_t - eta * (Sx @ phi_t - Sxy @ psi), psi_t - eta * (Sy @ psi_t - Sxy.T @ phi)
+        phi_t, psi_t = phi_t - eta1 * (Sx @ phi_t - Sxy @ psi), psi_t - eta2 * (Sy @ psi_t - Sxy.T @ phi)
         phi = phi_t @ symmetric_inverse_root(phi_t.T @ Sx @ phi_t)
         psi = psi_t @ symmetric_inverse_root(psi_t.T @ Sy @ psi_t)
     return phi, psi, phi_t, psi_t

@@ -78,12 +78,40 @@ def test_transform_and_score(folder, run):
     table = pd.read_parquet(folder / "s.parquet")
     assert list(table.columns) == ["x_scores_1", "x_scores_2", "y_scores_1", "y_scores_2"]
     np.testing.assert_allclose(table["y_scores_2"], V[:, 1], atol=1e-10)
+
     record = json.loads(run("score", "m.cca", "x.csv", "y.npy", "--json", cwd=folder))
     assert record["score"] == pytest.approx(np.mean(record["correlations"]))
     assert "in training" in run("score", "m.cca", "x.csv", "y.npy", cwd=folder)
     assert sorted(p.name for p in folder.iterdir()) == [
         "m.cca", "s.csv", "s.npz", "s.parquet", "x.csv", "x.npy", "y.npy",
     ]  # fmt: skip
+
+
+def test_transform_of_y_alone(folder, run):
+    run("fit", "x.csv", "y.npy", "-o", "m.cca", cwd=folder)
+    U, V = load(folder / "m.cca").transform(*(np.asarray(m) for m in frames(folder)))
+    assert (
+        run("transform", "m.cca", "--y", "y.npy", "-o", "v.npz", cwd=folder) == "400 rows written to v.npz\n"
+    )
+    with np.load(folder / "v.npz") as archive:
+        assert list(archive) == ["y_scores"]
+        np.testing.assert_allclose(archive["y_scores"], V, atol=1e-10)
+    run("transform", "m.cca", "x.csv", "--y", "y.npy", "-o", "s.npz", cwd=folder)
+    with np.load(folder / "s.npz") as archive:
+        np.testing.assert_allclose(archive["x_scores"], U, atol=1e-10)
+        np.testing.assert_allclose(archive["y_scores"], V, atol=1e-10)
+    run("transform", "m.cca", "--y", "y.npy", "-o", "v.csv", cwd=folder)
+    assert (folder / "v.csv").read_text().splitlines()[0] == "y_scores_1,y_scores_2"
+    for args, text in (
+        (("x.csv", "y.npy", "--y", "y.npy"), "the second view is given twice"),
+        ((), "give rows: X, --y Y, or both"),
+    ):
+        assert text in " ".join(run("transform", "m.cca", *args, "-o", "w.npz", code=2, cwd=folder).split())
+    assert "are the two views swapped?" in run(
+        "transform", "m.cca", "--y", "x.npy", "-o", "w.npz", code=1, cwd=folder
+    )
+    np.savetxt(folder / "y.csv", V)
+    assert "is an input" in run("transform", "m.cca", "--y", "y.csv", "-o", "y.csv", code=1, cwd=folder)
 
 
 def frames(folder):
@@ -206,3 +234,26 @@ def test_models_of_kernels(folder, run):
     run("transform", "k.cca", "x.npy", "-o", "u.npz", cwd=folder)
     with np.load(folder / "u.npz") as scores:
         np.testing.assert_allclose(scores["x_scores"], model.transform(X))
+
+
+def test_what_was_decided_about_headers_is_said(folder, run):
+    """In the output, in JSON, and in the error of a fit that fails."""
+    rows = np.round(arrays(folder)[0][:, :3], 3)
+    np.savetxt(folder / "years.csv", rows, delimiter=",", header="2019,2020,2021", comments="", fmt="%g")
+    text = "years.csv: the first line was read as column names: it holds whole numbers, and the rows below"
+    record = json.loads(run("fit", "years.csv", "y.npy", "--json", "--holdout", 0, cwd=folder))
+    assert len(record["files"]) == 1
+    assert record["files"][0].startswith(text)
+    assert record["files"][0] in record["warnings"]
+    assert "x.csv: the first line was read as column names: it has text above numbers" in run(
+        "fit", "x.csv", "y.npy", "--holdout", 0, cwd=folder
+    )
+    said = run("fit", "years.csv::header=no", "x.csv", code=1, cwd=folder)
+    assert said.count("\n") == 1
+    assert "x.csv has 400 rows, years.csv::header=no has 401" in said
+    assert "years.csv: the first line was read as a row: '::header=no' was given" in said
+    assert "x.csv: the first line was read as column names" in said
+    # Errors of the fit itself carry it too.
+    assert "years.csv: the first line was read as" in run(
+        "fit", "years.csv::header=yes::columns=2020", "y.npy", "-k", 3, code=1, cwd=folder
+    )

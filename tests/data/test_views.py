@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from appgrad import open_views
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from helpers import BACKENDS, small_blocks
@@ -118,3 +119,14 @@ def test_a_dense_view_beside_a_sparse_one_keeps_blocks_small():
     x.indices, x.data = np.zeros(10**6, np.int32), np.ones(10**6)
     views = ArrayViews(x, np.broadcast_to(0.0, (10**6, 1000)))
     assert views.block_rows * 1000 * 8 <= 32 * 2**20
+
+
+def test_views_say_what_they_hold(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((10, 3), np.float32))
+    (tmp_path / "y.csv").write_text("left,right,up,down\n" + 10 * "1,2,3,4\n")
+    text = repr(open_views(tmp_path / "x.npy", f"{tmp_path}/y.csv"))
+    assert text.startswith("<StoredViews of 10 rows, float64; ")
+    assert "x.npy: 3 columns; " in text
+    assert "y.csv: 4 columns (left, right, up, ...)>" in text
+    one = repr(CountedViews(ArrayViews(np.zeros((5, 2), np.float32), np.zeros((5, 1), np.float32))))
+    assert one == "<CountedViews of 5 rows, float32; X: 2 columns; y: 1 column>"

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from appgrad import CCA, KernelCCA, OverfitWarning, SparseCCA, SparseCCACV, load
 from appgrad.data.arrays import ArrayViews
 from appgrad.datasets import planted
+from appgrad.estimators.fitted import Fitted
 from appgrad.fitting.streams.sums import SumStream
 from helpers import assert_same
 
@@ -247,5 +248,25 @@ def test_rows_that_come_while_the_solution_is_computed_are_counted(data, monkeyp
     monkeypatch.setattr(SumStream, "solution", slowly)
     first = model.canonical_correlations_
     np.testing.assert_allclose(first, CCA(2).fit(X[:100], y[:100]).canonical_correlations_, atol=1e-12)
+    assert model.n_samples_ == len(X)
+    assert_same(model, CCA(2).fit(X, y))
+
+
+def test_setting_the_solution_is_one_step_for_other_threads(data, monkeypatch):
+    """Another thread adds rows between the check that no one has, and setting the solution."""
+    X, y = data
+    model = pickle.loads(pickle.dumps(CCA(2).partial_fit(X[:100], y[:100])))
+    replace, others = Fitted._replace, []
+
+    def slowly(fitted, **fields):
+        if "fit" in fields and not others:
+            others.append(threading.Thread(target=model.partial_fit, args=(X[100:], y[100:])))
+            others[0].start()
+            others[0].join(timeout=1)
+        return replace(fitted, **fields)
+
+    monkeypatch.setattr(Fitted, "_replace", slowly)
+    model.canonical_correlations_  # noqa: B018
+    others[0].join()
     assert model.n_samples_ == len(X)
     assert_same(model, CCA(2).fit(X, y))

@@ -249,4 +249,10 @@ MUTATIONS = [
         "rows = rows._replace(n_samples=rows.n_samples + x.shape[0])",
         "test_parameters_that_became_wrong_add_no_rows",
     ),
+    Mutation(
+        "estimators",
+        "rows = (None, None) if is_views(X) else (X, y)",
+        "rows = (None, None) if is_views(X) else (X, X)",
+        "test_frames_keep_the_index_of_their_rows[cca]",
+    ),
 ]

@@ -95,6 +95,48 @@ MUTATIONS = [
     ),
     Mutation(
         "data",
+        "columns = [j + start.labels for j in used]",
+        "columns = list(used)",
+        "test_row_names_of_r",
+    ),
+    Mutation(
+        "data",
+        '(0, int(part), "") if part.isdecimal()',
+        "(0, 0, part) if part.isdecimal()",
+        "test_parts_are_in_natural_order",
+    ),
+    Mutation(
+        "data",
+        "if first != second:",
+        "if False:",
+        "test_parts_whose_numbers_differ_are_refused",
+    ),
+    Mutation(
+        "data",
+        "if a.rows != b.rows:",
+        "if False:",
+        "test_parts_of_other_lengths_are_refused",
+    ),
+    Mutation(
+        "data",
+        "if whole and _whole_by_chance(cells) < CHANCE:",
+        "if False:",
+        "test_any_whole_numbers_above_fractions",
+    ),
+    Mutation(
+        "data",
+        "if (whole or len(line) >= STEPPED) and _counts(line, values):",
+        "if False:",
+        "test_whole_numbers_as_header",
+    ),
+    Mutation(
+        "data",
+        "if 2 * sum(_alike(line, row) for row in values) > len(values):",
+        "if False:",
+        "test_rows_of_one_kind_have_no_header",
+    ),
+    Mutation(
+        "data",
         "features *= 1 / np.sqrt(half)",
         "features *= np.sqrt(2 / half)",
         "test_random_frequencies_have_the_kernel_s_inner_products",
@@ -182,5 +224,17 @@ MUTATIONS = [
         "found.identity, found.numbers = self.identity, np.asarray(rows)",
         "found.identity, found.numbers = self.identity, np.arange(len(rows))",
         "test_rows_taken_in_any_order_give_the_same",
+    ),
+    Mutation(
+        "data/sources",
+        "    require_same_labels(X, y)\n    names",
+        "    names",
+        "test_every_call_compares_rows[fit]",
+    ),
+    Mutation(
+        "data/row_labels",
+        "(a.ordered + shift * b.ordered) % 2**64,",
+        "(a.ordered + b.ordered) % 2**64,",
+        "test_chunks_are_compared_like_frames_in_memory",
     ),
 ]

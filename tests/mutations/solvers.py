@@ -207,4 +207,10 @@ MUTATIONS = [
         "del advice",
         "test_gram_matrices_too_large_for_this_machine_are_refused[stochastic]",
     ),
+    Mutation(
+        "solvers",
+        "return eta if eta is None or isinstance(eta, tuple) else (eta, eta)",
+        "return eta if eta is None else (eta[0], eta[0]) if isinstance(eta, tuple) else (eta, eta)",
+        "test_a_pair_of_steps_is_one_for_each_view",
+    ),
 ]

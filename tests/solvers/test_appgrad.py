@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from appgrad import CCA
+from appgrad import CCA, KernelCCA, SparseCCA, load
 from appgrad.covariance.preconditioners import jacobi
 from appgrad.solvers.appgrad import AppGrad
 from helpers import fitted, operator
@@ -24,15 +24,16 @@ def starts(cov, k, seed=0):
 
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("dense", [True, False])
-def test_appgrad_is_algorithms_3_and_4(k, dense, data):
+@pytest.mark.parametrize("eta", [(0.3, 0.3), (0.15, 0.4)])
+def test_appgrad_is_algorithms_3_and_4(k, dense, eta, data):
     cov = operator(*data, ridge=0.0, dense=dense)
-    solver = AppGrad(k, (0.3, 0.3))
+    solver = AppGrad(k, eta)
     phi, psi = starts(cov, k)
     state, _ = solver.init(cov, k, np.random.default_rng(0))
     for _ in range(49):
         state, _ = solver.step(state, cov)
     zero = np.zeros_like(phi), np.zeros_like(psi)
-    phi, psi, phi_t, psi_t = naive.appgrad(*data, phi, psi, *zero, 0.3, 50)
+    phi, psi, phi_t, psi_t = naive.appgrad(*data, phi, psi, *zero, eta, 50)
     np.testing.assert_allclose(state.phi_t, phi_t, atol=1e-9)
     np.testing.assert_allclose(state.psi_t, psi_t, atol=1e-9)
     np.testing.assert_allclose(state.phi_t @ state.normalisers[0], phi, atol=1e-8)
@@ -89,3 +90,71 @@ def test_auto_steps_beat_a_range_of_constant_ones(data):
 def test_too_short_a_step_is_not_convergence(data):
     with pytest.warns(ConvergenceWarning):
         CCA(3, solver="appgrad", preconditioner=None, step_size=1e-6, max_iter=300).fit(*data)
+
+
+RUNS = {
+    "appgrad": {"solver": "appgrad", "max_iter": 15},
+    "stochastic": {"solver": "stochastic", "max_passes": 3, "batch_size": 50, "normaliser": "batch"},
+}
+PLAIN = {"preconditioner": None, "oversampling": 0, "tol": 0, "random_state": 0}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_pair_of_steps_is_one_for_each_view(run, seed, data):
+    """X in other units, c X, with eta1 / c^2 is the same run: eta1 belongs to X and eta2 to y."""
+    X, Y = data
+    rng = np.random.default_rng(seed)
+    c, eta = rng.choice([0.5, 2.0, 4.0]), rng.uniform(0.05, 0.3)
+    params = {**PLAIN, **run, "random_state": seed, "ridge": 0.0}
+    expected = [row["tcc"] for row in CCA(2, step_size=eta, **params).fit(X, Y).history_]
+    for X_, Y_, steps in (
+        (X, Y, (eta, eta)),
+        (c * X, Y, (eta / c**2, eta)),
+        (X, c * Y, np.array([eta, eta / c**2])),
+    ):
+        found = CCA(2, step_size=steps, **params).fit(X_, Y_)
+        np.testing.assert_allclose([row["tcc"] for row in found.history_], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_pairs_of_steps_of_other_estimators_and_files(run, data, tmp_path):
+    X, Y = data[0][:300], data[1][:300]
+
+    def way(model):
+        return [row["tcc"] for row in model.fit(X, Y).history_]
+
+    for make in (
+        lambda eta: CCA(2, step_size=eta, **run, random_state=0),
+        lambda eta: KernelCCA(2, ridge=0.1, step_size=eta, **run, random_state=0),
+        lambda eta: KernelCCA(
+            2, approximation="fourier", n_landmarks=20, step_size=eta, **run, random_state=0
+        ),
+        lambda eta: SparseCCA(2, n_nonzero=5, step_size=eta, **run, random_state=0),
+    ):
+        if isinstance(make(0.3), KernelCCA) and make(0.3).approximation is None and "batch_size" in run:
+            continue
+        np.testing.assert_array_equal(way(make((0.3, 0.3))), way(make(0.3)))
+        assert way(make((0.3, 0.1))) != way(make((0.1, 0.3)))
+        model = make((0.3, 0.1)).fit(X, Y)
+        model.save(tmp_path / "m.cca")
+        assert load(tmp_path / "m.cca").step_size == (0.3, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stream_and_a_checkpoint_keep_their_pair_of_steps(data, tmp_path):
+    X, Y = data
+    params = {**PLAIN, "solver": "stochastic", "batch_size": 50, "step_size": (0.3, 0.1)}
+    whole, half = CCA(2, **params), CCA(2, **params)
+    whole.partial_fit(X[:1000], Y[:1000]).partial_fit(X[1000:], Y[1000:])
+    half.partial_fit(X[:1000], Y[:1000]).save(tmp_path / "m.cca")
+    again = load(tmp_path / "m.cca").partial_fit(X[1000:], Y[1000:])
+    np.testing.assert_allclose(again.x_weights_, whole.x_weights_, rtol=1e-9)
+    file = {**PLAIN, "solver": "appgrad", "step_size": (0.3, 0.1), "checkpoint": (tmp_path / "c", 0)}
+    CCA(2, **file, max_iter=5).fit(X, Y)
+    model = CCA(2, **file, max_iter=9).fit(X, Y)
+    assert model.resumed_from_iteration_ == 5
+    with pytest.raises(ValueError, match="step_size"):
+        CCA(2, **(file | {"step_size": (0.1, 0.3)}), max_iter=9).fit(X, Y)

@@ -170,7 +170,10 @@ def test_no_p_by_p_matrix_for_sparse_data(rng):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"step_size": -0.1}, "step_size must be 'auto' or a finite number above 0"),
+        ({"step_size": -0.1}, "step_size must be 'auto', a finite number above 0 or a pair of them"),
+        ({"step_size": (0.1, -0.1)}, "step_size must be"),
+        ({"step_size": (0.1, "auto")}, "step_size must be"),
+        ({"step_size": (0.1, 0.1, 0.1)}, "step_size must be"),
         ({"step_size": 0}, "step_size must be"),
         ({"step_size": np.nan}, "step_size must be"),
         ({"step_size": np.inf}, "step_size must be"),

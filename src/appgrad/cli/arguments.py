@@ -24,7 +24,8 @@ EXPERIMENTS = ("mnist", "mediamill", "ptb", "url", "bilingual")
 
 SOURCE = (
     "A .npy, .npz, .csv, .tsv, .svm, .parquet, .h5 or .zarr file, or a folder or pattern of parquet or svm "
-    "files; file::array for one of several, file::columns=a,b,10-20 for some columns."
+    "files; file::array for one of several, file::columns=a,b,10-20,web_* for some columns, "
+    "file.csv::header=yes|no."
 )
 XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}")]
 YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]

@@ -15,8 +15,9 @@ FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeErr
 
 
 def reason(error: BaseException) -> str:
-    """The message of an error; its type if it has none."""
-    return str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
+    """The message of an error, or its type; and what was decided about files, which may be its cause."""
+    words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
+    return "; ".join([words, *getattr(error, "__notes__", [])])
 
 
 def interrupted(what: str = "") -> NoReturn:

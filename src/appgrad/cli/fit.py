@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import typer
 
+from ..data.files.notes import noted
 from ..data.sources import dask_back_end, open_views
 from ..data.views import Views
 from ..estimators.cca import CCA
@@ -72,7 +73,7 @@ def fit_files(asked: FitArguments) -> None:
         timing = Timing(fitted, time.perf_counter() - start)
         unsaved = [] if tested is None else save_check(model, tested, asked)
         summary = summary_of(model, timing=timing)
-        summary = replace(summary, remarks=(*summary.remarks, *unsaved))
+        summary = replace(summary, remarks=(*summary.remarks, *unsaved), files=views.notes)
         # Results are shown even if the report fails.
         lost = None if asked.report is None else report_fit(model, views, summary, asked.report)
     show_fit(summary, asked, lost)
@@ -130,7 +131,8 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
         views = open_views(asked.x, asked.y, client=client)
         origin = Origin(*views.view_names, typed())
         try:
-            model.set_params(callback=watch.step).fit(watch.views("fit", views))
+            with noted(views.notes):
+                model.set_params(callback=watch.step).fit(watch.views("fit", views))
         except KeyboardInterrupt:
             origin = origin._replace(remarks=(EARLY, *_texts(caught)))
             interrupted("; " + _rescued(model, origin, asked))
@@ -228,6 +230,7 @@ def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
                 "seconds": summary.timing.total,
                 "seconds_fit": summary.timing.fit,
                 "warnings": list(summary.remarks),
+                "files": list(summary.files),
                 "resumed_from_iteration": summary.resumed_from,
                 "model": None if output is None else str(output),
                 "report": None if report is None or lost else str(report),

@@ -133,14 +133,19 @@ def plan(x: XSource, y: YSource, k: Components = 2, as_json: Json = False) -> No
 @app.command()
 def transform(
     model: Model,
-    x: XSource,
-    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view; optional.")] = None,
+    x: Annotated[str | None, typer.Argument(metavar="[X]", help="Rows of the first view.")] = None,
+    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view; the same as --y.")] = None,
+    only_y: Annotated[
+        str | None, typer.Option("--y", metavar="Y", help="Rows of the second view, also without X.")
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv or .parquet")] = ...,  # type: ignore[assignment]
 ) -> None:
-    """Write the scores of new rows."""
+    """Write the scores of new rows: of X, of Y (--y Y), or of both."""
     from .model import transform_files
 
-    transform_files(model, x, y, output)
+    if y is not None and only_y is not None:
+        raise typer.BadParameter(f"the second view is given twice: {y} and --y {only_y}")
+    transform_files(model, x, only_y if y is None else y, output)
 
 
 @app.command()

@@ -21,26 +21,30 @@ from .score_files import WRITERS, write_scores
 from .terminal import out, print_components, print_json, print_remarks, print_summary, say
 
 
-def transform_files(model: Path, x: str, y: str | None, output: Path) -> None:
-    """Write the scores of the rows of one file or two."""
+def transform_files(model: Path, x: str | None, y: str | None, output: Path) -> None:
+    """Write the scores of the rows of one view or of both."""
     fitted = load(model)
-    require_output(output, str(model), x, *([] if y is None else [y]))
+    require_output(output, str(model), *(source for source in (x, y) if source is not None))
     if output.suffix not in WRITERS:
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
-    if y is None:
-        table = read_table(x)
-        scores = {"x_scores": fitted.view_scores(table.matrix, 0, table.names, table.label)}
+    names = "x_scores", "y_scores"
+    if x is not None and y is not None:
+        scores = dict(zip(names, fitted.array_scores(open_views(x, y)), strict=True))
     else:
-        scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
+        view, source = (0, x) if y is None else (1, y)
+        if source is None:
+            raise typer.BadParameter("give rows: X, --y Y, or both")
+        table = read_table(source)
+        scores = {names[view]: fitted.view_scores(table.matrix, view, table.names, table.label)}
     write_scores(output, scores)
-    say(f"{len(scores['x_scores'])} rows written to {output}")
+    say(f"{len(next(iter(scores.values())))} rows written to {output}")
 
 
 def score_files(model: Path, x: str, y: str, as_json: bool) -> None:
     """Print the correlations of the scores of the rows of two files."""
     fitted = load(model)
     views = open_views(x, y)
-    found = correlations(*fitted.transform(views))
+    found = correlations(*fitted.array_scores(views))
     if as_json:
         print_json(
             {"correlations": found.tolist(), "score": float(found.mean()), "n_samples": views.n_samples}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from ..data.files.readers import source_files
+from ..data.files.listing import source_files
 from ..fitting.archive import require_writable
 from .terminal import err, say
 

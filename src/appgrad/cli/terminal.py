@@ -44,6 +44,10 @@ def print_summary(summary: Summary) -> None:
     out.print(table)
     for name, fact in (summary.facts | _measured(summary)).items():
         say(f"{name:9} {fact}")
+    for note in summary.files:
+        # Those in doubt are among the warnings.
+        if note not in summary.remarks:
+            say(f"file      {note}")
 
 
 def _measured(summary: Summary) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .files.mapped import views_of
 from .inputs import as_column, as_matrix, feature_names, is_dask
+from .row_labels import require_same_labels
 from .views import Views
 
 
@@ -27,6 +28,7 @@ def as_views(X: Any, y: Any = None, min_rows: int = 2) -> Views:
     if is_dask(X) or is_dask(y):
         on_cluster: Views = dask_back_end().cluster_views(X, y, min_rows)
         return on_cluster
+    require_same_labels(X, y)
     names = feature_names(X), feature_names(y)
     x, y = as_matrix(X, "X", min_rows=min_rows), as_matrix(as_column(y), "y", min_rows=min_rows)
     return views_of(x, y, names=names)
@@ -52,11 +54,12 @@ def dask_back_end() -> Any:
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: Any = None) -> Views:
     """Views on two sources: `path`, `path::key` (npz, h5, zarr) or `path::columns=a,b,10-20`.
 
-    Columns are names or positions counted from zero; a range includes both ends, a name with a comma
-    stands in double quotes. The two views may be columns of the same file. A source may be a folder of
-    parquet or svmlight files, or a pattern such as `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block
-    by block in every pass. Others are decoded once and, if they do not fit into scikit-learn's
-    `working_memory`, kept as plain numbers in a temporary file.
+    Columns are names, patterns such as `web_*`, `numeric`, or positions counted from zero; a range includes
+    both ends, a name with a comma stands in double quotes. `path.csv::header=yes` or `no` says whether the
+    first line holds names; `notes` of the views say what was decided without it. The two views may be columns
+    of the same file. A source may be a folder of parquet or svmlight files, or a pattern such as
+    `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block by block in every pass. Others are decoded once
+    and, if they do not fit into scikit-learn's `working_memory`, kept as plain numbers in a temporary file.
 
     With a Dask `client`, its workers read the files in pieces; they must find them under the same paths.
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import ordered_map
+from .display import shown
 from .finite import describe
 
 T = TypeVar("T")
@@ -132,6 +133,10 @@ class Views(Protocol):
         """Names of the two views, for messages."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided about files while they were opened, in words."""
+
+    @property
     def titles(self) -> Titles:
         """Names of views and columns, for functions of blocks that may run on another machine."""
 
@@ -183,6 +188,7 @@ class BaseViews:
     groups: int | None = None
     view_names: tuple[str, str] = ("X", "y")
     names: tuple[Array | None, Array | None] = (None, None)
+    notes: tuple[str, ...] = ()
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order."""
@@ -243,6 +249,12 @@ class BaseViews:
         """Names of views and columns."""
         return Titles(self.view_names, self.names)
 
+    def __repr__(self) -> str:
+        """Rows, precision, and the name and columns of each view."""
+        views = zip(self.view_names, self.widths, self.names, strict=True)
+        parts = "; ".join(f"{name}: {_columns(width, names)}" for name, width, names in views)
+        return f"<{type(self).__name__} of {self.n_samples} rows, {self.dtype}; {parts}>"
+
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages."""
         return self.titles.describe(view, column)
@@ -255,6 +267,15 @@ def canonical_csr(m: Any) -> Any:
         csr = csr.copy()
         csr.sum_duplicates()
     return csr
+
+
+def _columns(width: int, names: Array | None) -> str:
+    """Number of columns of a view, and the names of the first few."""
+    found = f"{width} column{'' if width == 1 else 's'}"
+    if names is None:
+        return found
+    first = ", ".join(shown(str(name), 30) for name in names[:3])
+    return f"{found} ({first}{', ...' if width > 3 else ''})"
 
 
 def _same(block: Block) -> Block:

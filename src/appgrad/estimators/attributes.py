@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -15,6 +16,9 @@ from ..fitting.streams.sums import SumStream
 from ..machine.arrays import Array
 from .fitted import Fitted
 from .provenance import Origin
+
+# Held while a model is set, which takes no time; one for all models, so that a pickle or a clone needs none.
+SETTING = Lock()
 
 
 def _read_only(array: Array) -> Array:
@@ -149,7 +153,8 @@ class FittedAttributes:
 
     def record_provenance(self, origin: Origin | None) -> None:
         """Record the files and the command that the model comes from."""
-        self._fitted = self._known()._replace(provenance=origin)
+        with SETTING:
+            self._fitted = self._known()._replace(provenance=origin)
 
     @property
     def streamed(self) -> bool:
@@ -204,11 +209,17 @@ class FittedAttributes:
         if known.fit is not None:
             return known.fit
         found = self._fit_of_stream()
-        # If another thread has added rows or fitted meanwhile, its model stays.
-        if self._fitted is known:
-            self._fitted = known._replace(fit=found)
+        with SETTING:
+            # If another thread has added rows or fitted meanwhile, its model stays.
+            if self._fitted is known:
+                self._fitted = known._replace(fit=found)
         issue(found.remarks)
         return found
+
+    def _set(self, fitted: Fitted | None, stream: SumStream | StepStream | None) -> None:
+        """Set the model, and the stream of its rows if there is one."""
+        with SETTING:
+            self._fitted, self._stream = fitted, stream
 
     def _fit_of_stream(self) -> Fit:
         """The fit to the rows of a stream so far."""

@@ -15,6 +15,7 @@ from ..covariance.moments import second_moments
 from ..data.derived import CountedViews
 from ..data.inputs import as_column, as_matrix, feature_names, is_dask
 from ..data.kernels import Learned, MappedViews
+from ..data.row_labels import require_same_labels
 from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import Views
 from ..fitting.checkpoint import EVERY, CheckpointFile
@@ -29,6 +30,7 @@ from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from ..version import __version__
 from .attributes import FittedAttributes
+from .containers import in_containers
 from .fitted import Fitted, Rows, named, projection
 
 # Parameters that may change when a fit resumes from a checkpoint: budgets, and those that do not affect the
@@ -44,7 +46,10 @@ class Prepared(NamedTuple):
     learned: Learned | None = None
 
 
-class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+# scikit-learn's wrapper of `transform` demands X and wraps the first of a pair alone: `in_containers` wraps.
+class BaseCCA(  # type: ignore[call-arg]
+    FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin, auto_wrap_output_keys=None
+):
     """Base of all estimators: fits canonical pairs to two views. Subclasses set the problem and its views."""
 
     callback: Callable[[Progress], Any] | None
@@ -63,32 +68,39 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._keep(self._fitted_to(X, y))
         return self
 
-    def transform(self, X: Any, y: Any = None) -> Array | tuple[Array, Array]:
-        """Scores of X, or of both views when y is given or X is a `Views` object.
+    def transform(self, X: Any = None, y: Any = None) -> Any:
+        """Scores: of X, of y alone (`transform(y=y)`), or of both views as a pair.
 
-        Scores of Dask arrays and data frames are Dask arrays, not computed yet.
+        A `Views` object holds both views. Scores of Dask arrays and data frames are Dask arrays, not computed
+        yet. Others are arrays, or the frames that `set_output` asks for, with the index of their rows. Both
+        views have the same column names: their scores are coordinates in one space.
         """
+        return in_containers(self, X, y, self.array_scores(X, y))
+
+    def array_scores(self, X: Any = None, y: Any = None) -> Any:
+        """Scores as `transform` gives them, but never as frames: for code that computes with them."""
         check_is_fitted(self)
+        if is_views(y):
+            raise TypeError("a Views object holds both views: give it as X alone, transform(views)")
         if is_views(X):
             return scores_of(self._views(X, y), self._projection(0), self._projection(1))
-        if is_dask(X) or is_dask(y):
-            U = self._lazy(X, 0)
-            return U if y is None else (U, self._lazy(y, 1))
-        scores, m = self._projection(0), as_matrix(X, "X")
-        self._require_columns(m.shape[1], None, 0, "X")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        U = scores(m)
-        if y is None:
-            return U
-        m = as_matrix(as_column(y), "y")
-        self._require_columns(m.shape[1], feature_names(y), 1, "y")
-        if m.shape[0] != len(U):
-            raise ValueError(f"y has {m.shape[0]} rows, X has {len(U)}: rows must be paired")
-        return U, self._projection(1)(m)
+        given = [view for view, data in enumerate((X, y)) if data is not None]
+        if not given:
+            raise ValueError("there are no rows: give X, y or both, as in transform(X) or transform(y=y)")
+        lazy = is_dask(X) or is_dask(y)
+        if len(given) == 2:
+            (dask_back_end().require_same_ends if lazy else require_same_labels)(X, y)
+        scores = [(self._lazy if lazy else self._scores)((X, y)[view], view) for view in given]
+        if len(given) == 1:
+            return scores[0]
+        U, V = scores
+        if not lazy and len(U) != len(V):
+            raise ValueError(f"y has {len(V)} rows, X has {len(U)}: rows must be paired")
+        return U, V
 
-    def fit_transform(self, X: Any, y: Any = None) -> tuple[Array, Array]:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit and return the scores of both views."""
-        return self.fit(X, y).transform(X, y)  # type: ignore[return-value]
+        return self.fit(X, y).transform(X, y)
 
     def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:
         """Mean over the components of the correlation of the two scores, weights fixed."""
@@ -97,7 +109,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if y is None and not is_views(X):
             raise ValueError("score needs both views: score(X, y)")
         if not (is_views(X) or is_dask(X) or is_dask(y)):
-            U, V = self.transform(X, y)
+            U, V = self.array_scores(X, y)
             return float(np.mean(correlations(U, V)))
         # Large data: accumulate moments of the scores.
         check_is_fitted(self)
@@ -198,7 +210,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         issue(found.remarks)
         if self.verbose:
             logger.info("%s: %s; %.2f s", found.solver, found.reason, found.seconds)
-        self._fitted, self._stream = fitted, None
+        self._set(fitted, None)
         if found.interrupted:
             raise KeyboardInterrupt("fit was interrupted: the model is that of the best state so far")
 
@@ -237,6 +249,15 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._require_columns(views.n_features_x, views.names[0], 0, views.view_names[0])
         self._require_columns(views.n_features_y, views.names[1], 1, views.view_names[1])
         return views
+
+    def _scores(self, data: Any, view: int) -> Array:
+        """Scores of rows of one view in memory."""
+        m = as_matrix(as_column(data) if view else data, "Xy"[view])
+        self._require_columns(m.shape[1], feature_names(data) if view else None, view, "Xy"[view])
+        if not view:
+            # scikit-learn's own words for names that differ.
+            validate_data(self, data, reset=False, skip_check_array=True)
+        return self._projection(view)(m)
 
     def _lazy(self, data: Any, view: int) -> Any:
         """Scores of Dask data as a Dask array, not computed yet."""

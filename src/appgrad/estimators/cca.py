@@ -66,10 +66,11 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
         "lowrank" for dense and "jacobi" for sparse data, and the inverse itself for "lobpcg" on matrices.
-    step_size : "auto" or float, default="auto"
-        A number is a constant step; with a preconditioner, in units of the inverse of the largest
-        eigenvalue. "auto" measures that eigenvalue and adds momentum ("appgrad"), or tries steps side by
-        side on the next rows, and averages ("stochastic").
+    step_size : "auto", float or pair of floats, default="auto"
+        A number is a constant step, a pair one for each view (the paper's eta1 and eta2); with a
+        preconditioner, in units of the inverse of the largest eigenvalue. "auto" measures that eigenvalue
+        and adds momentum ("appgrad"), or tries steps side by side on the next rows, and averages
+        ("stochastic").
     batch_size : int, default=200
         Number of rows of a minibatch.
     normaliser : "auto", "batch" or int, default="auto"
@@ -159,7 +160,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         max_flops: float | None = None,
         oversampling: str | int = "auto",
         preconditioner: str | None = "auto",
-        step_size: str | float = "auto",
+        step_size: str | float | tuple[float, float] = "auto",
         batch_size: int = 200,
         normaliser: str | int = "auto",
         covariance: str = "auto",
@@ -196,7 +197,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     def predict(self, X: Any) -> Array:
         """Least-squares prediction of y from the scores of X."""
         check_is_fitted(self)
-        U = self.transform(X)
+        U = self.array_scores(X)
         U = U[0] if isinstance(U, tuple) else U
         solution = self._solved().solution
         predicted = U @ solution.y_slopes.T + solution.mean_y.astype(solution.y_slopes.dtype)

@@ -130,7 +130,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
         max_flops: float | None = None,
         oversampling: str | int = "auto",
         preconditioner: str | None = "auto",
-        step_size: str | float = "auto",
+        step_size: str | float | tuple[float, float] = "auto",
         batch_size: int = 200,
         normaliser: str | int = "auto",
         forget: float | None = None,

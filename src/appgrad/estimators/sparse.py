@@ -98,7 +98,7 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
         max_passes: float | None = None,
         max_seconds: float | None = None,
         max_flops: float | None = None,
-        step_size: str | float = "auto",
+        step_size: str | float | tuple[float, float] = "auto",
         batch_size: int = 200,
         normaliser: str | int = "auto",
         warm_start: bool = False,

@@ -115,7 +115,7 @@ class StreamingCCA(BaseCCA):
                 "fit_stream takes pairs (X, y): use fit(views), or partial_fit(views) to add to a model"
             )
         before, start = (self._fitted, self._stream), time.perf_counter()
-        self._fitted, self._stream = None, None
+        self._set(None, None)
         try:
             with followed("stream", self.verbose, self.callback) as callback:
                 self._take(batches, callback)
@@ -123,7 +123,7 @@ class StreamingCCA(BaseCCA):
                 raise ValueError("the stream had no rows")
         finally:
             if self._stream is None:
-                self._fitted, self._stream = before
+                self._set(*before)
             else:
                 self._stream.finish()
                 self._follow(self._stream, self._known().rows)
@@ -223,7 +223,7 @@ class StreamingCCA(BaseCCA):
         """
         if rows.learned is not None:
             stream.ridge(rows.learned.ridge)
-        self._fitted, self._stream = Fitted(rows), stream
+        self._set(Fitted(rows), stream)
 
     def _renewed(self, rows: Rows) -> Rows:
         """Update facts that depend on the number of rows; none by default."""

@@ -41,12 +41,20 @@ def _options(params: dict[str, Any]) -> Options:
         limits=Limits(*(_budget(params[f"max_{name}"]) for name in ("iter", "passes", "seconds", "flops"))),
         oversampling=None if isinstance(oversampling, str) else int(oversampling),
         preconditioner=params["preconditioner"],
-        step_size=None if isinstance(step, str) else float(step),
+        step_size=_step_size(step),
         batch_size=int(params["batch_size"]),
         normaliser=normaliser if isinstance(normaliser, str) else int(normaliser),
         dense=params["covariance"] == "dense",
         forget=None if params["forget"] is None else float(params["forget"]),
     )
+
+
+def _step_size(value: Any) -> float | tuple[float, float] | None:
+    """Return a step size as a Python number, as a pair of them, or None if the solver chooses it."""
+    if isinstance(value, str):
+        return None
+    eta1, eta2 = map(float, pair_of("step_size", value))
+    return (eta1, eta2) if np.ndim(value) else eta1
 
 
 def _budget(value: Any) -> Any:
@@ -95,7 +103,9 @@ def _is_half_life(value: Any) -> bool:
     return _number(1, None)(value) and (value is None or value < 1e300)
 
 
-def _finite_above_zero(value: Any) -> bool:
+def _is_step_size(value: Any) -> bool:
+    if isinstance(value, tuple | list | np.ndarray) and np.ndim(value):
+        return len(value) == 2 and all(is_real(eta) and 0 < eta < np.inf for eta in value)
     return _number(0, "auto", above=True)(value) and (isinstance(value, str) or float(value) < np.inf)
 
 
@@ -120,7 +130,7 @@ PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "max_flops": (_number(0, None, above=True), "None or a number above 0"),
     "oversampling": (_number(0, "auto", integer=True), "'auto' or an integer of at least 0"),
     "preconditioner": (_word("auto", "jacobi", "lowrank", None), "'auto', 'jacobi', 'lowrank' or None"),
-    "step_size": (_finite_above_zero, "'auto' or a finite number above 0"),
+    "step_size": (_is_step_size, "'auto', a finite number above 0 or a pair of them"),
     "batch_size": (_number(1, integer=True), "an integer of at least 1"),
     "normaliser": (_number(1, "auto", "batch", integer=True), "'auto', 'batch' or an integer of at least 1"),
     "forget": (_is_half_life, "None or a finite number of rows, at least 1"),

@@ -100,8 +100,8 @@ def _require_pair(model: BaseCCA, components: Sequence[int]) -> None:
 
 def _points(model: BaseCCA, X: Any, y: Any) -> Array:
     """Scores of X, or the means of the scores of both views."""
-    found = model.transform(X) if y is None else model.transform(X, y)
-    return np.asarray(found if isinstance(found, np.ndarray) else (found[0] + found[1]) / 2)
+    found = model.array_scores(X, y)
+    return np.asarray((found[0] + found[1]) / 2 if isinstance(found, tuple) else found)
 
 
 def _radius(right: Array, up: Array) -> float:

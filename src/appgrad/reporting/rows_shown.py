@@ -57,7 +57,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> Rows
     if known is not None and len(known) != n:
         header = "; is the first a header?" if len(known) == n + 1 else ""
         raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
-    U, V = model.transform(views)
+    U, V = model.array_scores(views)
     found, rows = correlations(U, V), sampled(n, U.shape[1])
     remarks = overfitted(model, found, "these rows")
     same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
@@ -75,7 +75,7 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> Rows
 def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
     """Scores of all rows of a fit, or of a random sample if a report cannot hold all."""
     rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
-    U, V = model.transform(views if len(rows) == views.n_samples else views.take(rows))
+    U, V = model.array_scores(views if len(rows) == views.n_samples else views.take(rows))
     rho = json_list(model.training_correlations_)
     return plain_scores(U, V, rows, views.n_samples) | {"fitted": True, "correlations": rho}
 

@@ -75,6 +75,8 @@ class Summary:
     components: list[dict[str, list[dict[str, Any]]]] = field(default_factory=list)
     # Facts and scores of rows that are shown with the model.
     about_rows: dict[str, str] = field(default_factory=dict)
+    # What was decided about headers of files.
+    files: tuple[str, ...] = ()
     scores: dict[str, Any] | None = None
 
 

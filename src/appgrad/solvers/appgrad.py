@@ -269,7 +269,7 @@ def _thresholded(cov: ColumnCovariance, k: int, options: Options, rng: np.random
     """Return AppGrad with the paper's step and a threshold, on all columns in every iteration."""
     assert options.sparsity is not None
     M = jacobi(cov)
-    eta = unit_steps(cov, rng) if options.step_size is None else (options.step_size, options.step_size)
+    eta = options.steps or unit_steps(cov, rng)
     first = sparse_start(cov, k, options)
     thresholds = thresholds_of(options.sparsity, cov.diagonal(), M)
     return AppGrad(k, eta, M, 0.0, options.tol, thresholds, first)

@@ -40,16 +40,17 @@ def step_sizes(
     preconditioned: bool,
     noise: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[float, float]:
-    """Return step sizes of both views: one over the largest eigenvalue, or the number asked for.
+    """Return step sizes of both views: one over the largest eigenvalue, or the numbers asked for.
 
     A preconditioned covariance is scaled so that its largest eigenvalue is 1: a number given is then relative
     to that.
     """
-    if options.step_size is not None and not preconditioned:
-        return options.step_size, options.step_size
+    asked = options.steps
+    if asked is not None and not preconditioned:
+        return asked
     found = (bound + extra for bound, extra in zip(bounds(), noise, strict=True))
     eta1, eta2 = (1 / bound if bound > 0 else 1.0 for bound in found)
-    factor = 1.0 if options.step_size is None else options.step_size
+    factor_x, factor_y = asked or (1.0, 1.0)
     largest_float = float(np.finfo(np.float64).max)
     with np.errstate(over="ignore"):
-        return min(factor * eta1, largest_float), min(factor * eta2, largest_float)
+        return min(factor_x * eta1, largest_float), min(factor_y * eta2, largest_float)

@@ -22,7 +22,8 @@ BATCH_SIZE = 200
 class Options(NamedTuple):
     """How a problem is to be solved: the parameters of iterative solvers.
 
-    `first` are weights of sparse components to start from, those of another fit times its correlations.
+    `step_size` is a number for both views, a pair, or None for steps that the solver chooses. `first` are
+    weights of sparse components to start from, those of another fit times its correlations.
     """
 
     solver: str
@@ -30,13 +31,19 @@ class Options(NamedTuple):
     limits: Limits = Limits()
     oversampling: int | None = None
     preconditioner: str | None = "auto"
-    step_size: float | None = None
+    step_size: float | tuple[float, float] | None = None
     batch_size: int = BATCH_SIZE
     normaliser: int | str = "auto"
     dense: bool = False
     forget: float | None = None
     sparsity: Sparsity | None = None
     first: tuple[Array, Array] | None = None
+
+    @property
+    def steps(self) -> tuple[float, float] | None:
+        """The paper's eta1 and eta2, if they are given."""
+        eta = self.step_size
+        return eta if eta is None or isinstance(eta, tuple) else (eta, eta)
 
 
 class Run(NamedTuple):

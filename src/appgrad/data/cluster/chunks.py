@@ -16,6 +16,7 @@ from ...machine.threads import read_ahead
 from ..arrays import ArrayViews, stacked
 from ..blocks import BLOCK_BYTES, least_entries
 from ..inputs import as_matrix
+from ..row_labels import Labels, labels_of
 from ..views import Block, Part
 
 # A column index of a sparse entry.
@@ -47,6 +48,12 @@ class Chunk(NamedTuple):
         with self._named():
             return as_matrix(self.read(), self.name, min_rows=0)
 
+    def labelled(self) -> tuple[Matrix, Labels | None]:
+        """The rows, and facts about their labels if they are those of a data frame."""
+        with self._named():
+            data = self.read()
+            return as_matrix(data, self.name, min_rows=0), labels_of(data)
+
     def with_other(self, other: Chunk) -> tuple[Matrix, Matrix]:
         """The rows of this chunk, and of the chunk of the other view that is made of the same data."""
         assert self.pair is not None
@@ -67,13 +74,14 @@ class Chunk(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Facts about rows that have been read: shape, number type, stored entries."""
+    """Facts about rows that have been read: shape, number type, stored entries, and labels of frames."""
 
     rows: int
     columns: int
     dtype: np.dtype[Any]
     entries: int
     sparse: bool
+    labels: Labels | None = None
 
     @property
     def bytes(self) -> int:
@@ -85,10 +93,10 @@ def measured(chunks: Sequence[Chunk]) -> list[Measured]:
     """Facts about chunks, each of which is read once and dropped."""
     found = []
     for chunk in chunks:
-        m = chunk.matrix()
+        m, labels = chunk.labelled()
         sparse = sp.issparse(m)
         entries = int(m.nnz) if sparse else int(np.prod(m.shape))
-        found.append(Measured(m.shape[0], m.shape[1], np.dtype(m.dtype), entries, sparse))
+        found.append(Measured(m.shape[0], m.shape[1], np.dtype(m.dtype), entries, sparse, labels))
     return found
 
 

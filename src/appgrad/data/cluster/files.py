@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,18 +14,13 @@ import scipy.sparse as sp
 from ...machine.arrays import Array, Matrix
 from ..blocks import BLOCK_BYTES
 from ..files.hdf5_zarr import read_h5, read_zarr
+from ..files.listing import HDF5, SVM, files_of
 from ..files.mapped import stamp
+from ..files.notes import Note, noted, texts
 from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
-from ..files.readers import (
-    HDF5,
-    SVM,
-    chooser,
-    explained,
-    files_of,
-    read_table,
-    require_key,
-    selected,
-)
+from ..files.parts import PartFile, require_same_parts
+from ..files.readers import explained, read_table, require_usable
+from ..files.selection import Selection
 from .chunks import Chunk
 from .protocol import Cluster, Source
 from .views import ClusterViews
@@ -45,69 +41,86 @@ class FileFacts(NamedTuple):
     dtype: np.dtype[Any]
     steps: tuple[int, ...] | None
     stamp: tuple[int, int]
+    note: Note | None = None
 
 
 def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
     """Views on two sources of files, read by the workers of a cluster."""
-    pins, found = [worker.address for worker in cluster.workers], []
+    pins, found = [worker.address for worker in cluster.workers], list[Source]()
+    notes, parts = list[Note | None](), list[list[PartFile]]()
     for label in (x, y):
+        asked = Selection.of(label)
         # An absolute path: workers may have been started in another folder.
-        path, *rest = label.split("::")
-        source = "::".join([path if "://" in path else os.path.abspath(path), *rest])
-        try:
-            paths, kind = cluster.result(cluster.submit(listed, source, pin=pins[0]))
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}, for workers: they read files under the same path") from error
-        share = -(-len(paths) // len(pins))
-        asked = [
-            cluster.submit(all_facts, source, kind, paths[i : i + share], pin=pin)
-            for i, pin in zip(range(0, len(paths), share), pins, strict=False)
-        ]
-        facts = [fact for future in asked for fact in cluster.result(future)]
-        found.append(source_of(label, source, kind, paths, facts))
-    return ClusterViews(cluster, found[0], found[1])
+        path = asked.path if "://" in asked.path else os.path.abspath(asked.path)
+        asked = asked._replace(path=path)
+        with noted(texts(notes)):
+            try:
+                paths, kind = cluster.result(cluster.submit(listed, asked, pin=pins[0]))
+            except FileNotFoundError as error:
+                raise FileNotFoundError(
+                    f"{error}, for workers: they read files under the same path"
+                ) from error
+            share = -(-len(paths) // len(pins))
+            shares = [
+                cluster.submit(all_facts, asked, kind, paths[i : i + share], pin=pin)
+                for i, pin in zip(range(0, len(paths), share), pins, strict=False)
+            ]
+            facts = [fact for future in shares for fact in cluster.result(future)]
+            found.append(source_of(label, asked, kind, paths, facts))
+        notes += [fact.note for fact in facts]
+        rows = [fact.rows for fact in facts]
+        parts.append([] if asked.any_parts else list(map(PartFile, paths, rows)))
+    for note in dict.fromkeys(notes):
+        if note is not None and not note.sure:
+            warnings.warn(note.text, stacklevel=3)
+    with noted(texts(notes)):
+        require_same_parts(parts[0], parts[1])
+        views = ClusterViews(cluster, found[0], found[1])
+    views.notes = texts(notes)
+    return views
 
 
-def listed(source: str) -> tuple[list[str], str]:
+def listed(asked: Selection) -> tuple[list[str], str]:
     """The files of a source and their kind, as found on this machine."""
-    path, key, _ = selected(source)
-    paths, kind = files_of(path)
-    require_key(source, key, kind)
+    paths, kind = files_of(asked.path)
+    require_usable(asked, kind)
     return paths, kind
 
 
-def all_facts(source: str, kind: str, paths: list[str]) -> list[FileFacts]:
+def all_facts(asked: Selection, kind: str, paths: list[str]) -> list[FileFacts]:
     """Facts about some files of a source."""
-    return [file_facts(source, kind, path) for path in paths]
+    return [file_facts(asked, kind, path) for path in paths]
 
 
-def file_facts(source: str, kind: str, path: str) -> FileFacts:
+def file_facts(asked: Selection, kind: str, path: str) -> FileFacts:
     """Facts about one file of a source."""
-    _, key, columns = selected(source)
-    choose, when = chooser(columns), stamp(path)
+    when = stamp(path)
     with explained(path, kind):
         if kind == ".parquet":
             pa, pq = pyarrow_parquet()
             with pq.ParquetFile(path) as file:
-                names = parquet_names(pa, file.schema_arrow, choose)
+                names = parquet_names(pa, file.schema_arrow, asked)
                 rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
                 dtype = parquet_type(file.schema_arrow, names)
                 return FileFacts(sum(rows), len(names), names, dtype, tuple(rows), when)
         if kind in (".npy", ".zarr", *HDF5):
-            stored = _stored(path, kind, key)
+            stored = _stored(path, kind, asked.key)
             if np.dtype(stored.dtype).kind not in "biuf":
                 raise ValueError(f"it holds {stored.dtype}, not real numbers")
-            index = choose(stored.shape[1], None)
+            index = asked.positions(stored.shape[1])
             width = stored.shape[1] if index is None else len(index)
             step = max(1, min(stored.step, stored.shape[0]))
             steps = [min(step, stored.shape[0] - start) for start in range(0, stored.shape[0], step)]
             return FileFacts(stored.shape[0], width, None, np.dtype(stored.dtype), tuple(steps), when)
-    table = read_table(_named(source, path))
+    with warnings.catch_warnings():
+        # Said once, where the files are opened.
+        warnings.simplefilter("ignore", UserWarning)
+        table = read_table(asked._replace(path=path))
     m = table.matrix
-    return FileFacts(m.shape[0], m.shape[1], table.names, np.dtype(m.dtype), None, when)
+    return FileFacts(m.shape[0], m.shape[1], table.names, np.dtype(m.dtype), None, when, table.note)
 
 
-def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[FileFacts]) -> Source:
+def source_of(label: str, asked: Selection, kind: str, paths: list[str], facts: list[FileFacts]) -> Source:
     """A source of files in chunks so small that workers can hold several.
 
     A file that is decoded as a whole is one chunk.
@@ -126,7 +139,9 @@ def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[
         if fact.steps is not None:
             ranges = _ranges(fact.steps, max(1, PIECE_BYTES // (8 * max(1, fact.columns))))
         for start, stop, groups in ranges:
-            read = partial(_read, _named(source, path), kind, (start, stop), groups, width, dtype, fact.stamp)
+            read = partial(
+                _read, asked._replace(path=path), kind, (start, stop), groups, width, dtype, fact.stamp
+            )
             name = path if len(ranges) == 1 else f"{path} (rows {start}-{stop - 1})"
             chunks.append(Chunk(read, name, stop - start))
     row_bytes = 0.0 if first.steps is None else float(dtype.itemsize * width)
@@ -152,7 +167,7 @@ def _ranges(steps: tuple[int, ...], most: int) -> list[tuple[int, int, tuple[int
 
 
 def _read(
-    source: str,
+    asked: Selection,
     kind: str,
     rows: tuple[int, int],
     groups: tuple[int, int],
@@ -161,25 +176,25 @@ def _read(
     when: tuple[int, int],
 ) -> Matrix:
     """Some rows of one file; raise an error if it has changed."""
-    path, key, columns = selected(source)
-    start, stop = rows
+    path, (start, stop) = asked.path, rows
     if stamp(path) != when:
         raise ValueError("it has changed since it was opened: open it again, when it is complete")
-    choose = chooser(columns)
     if kind == ".parquet":
         pa, pq = pyarrow_parquet()
         with pq.ParquetFile(path) as file:
-            names = list(parquet_names(pa, file.schema_arrow, choose))
+            names = list(parquet_names(pa, file.schema_arrow, asked))
             table = file.read_row_groups(list(range(*groups)), columns=names, use_threads=False)
             return np.column_stack([table.column(name).to_numpy() for name in names]).astype(
                 dtype, copy=False
             )
     if kind in (".npy", ".zarr", *HDF5):
-        stored = _stored(path, kind, key)
-        index = choose(stored.shape[1], None)
+        stored = _stored(path, kind, asked.key)
+        index = asked.positions(stored.shape[1])
         found = stored.read(start, stop)
         return found if index is None else found[:, index]
-    m = read_table(source).matrix
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        m = read_table(asked).matrix
     m = m if stop - start == m.shape[0] else m[start:stop]
     if sp.issparse(m) and m.shape[1] < width:
         # Zeros are not written: other files may have columns that this one does not mention.
@@ -215,8 +230,3 @@ def _npy_rows(path: str, m: Any, start: int, stop: int) -> Array:
     width = m.shape[1]
     offset = m.offset + start * width * m.dtype.itemsize
     return np.fromfile(path, m.dtype, (stop - start) * width, offset=offset).reshape(-1, width)
-
-
-def _named(source: str, path: str) -> str:
-    """A source with one of its files in place of all of them."""
-    return "::".join([path, *source.split("::")[1:]])

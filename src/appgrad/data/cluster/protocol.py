@@ -10,6 +10,7 @@ import numpy as np
 from ...machine.arrays import Array
 from ...machine.memory import physical_memory
 from ...machine.threads import blas_threads
+from ..row_labels import Labels, together
 from .chunks import Chunk, Measured, measured
 
 # Rows are kept in the memory of workers if they take no more than KEPT_SHARE of it: from 0.6 on, Dask moves
@@ -89,8 +90,8 @@ class Here:
 class Source(NamedTuple):
     """One view as chunks, with the futures that some of them need; `persisted` if all chunks are futures.
 
-    `dtype` and `row_bytes` are what is known of the rows before they are read; `smaller` is the advice on how
-    to get smaller chunks.
+    `dtype`, `row_bytes` and `labels` are what is known of the rows before they are read; `smaller` is the
+    advice on how to get smaller chunks.
     """
 
     chunks: tuple[Chunk, ...]
@@ -101,6 +102,7 @@ class Source(NamedTuple):
     dtype: np.dtype[Any] | None = None
     row_bytes: float = 0.0
     smaller: str = "use chunks of at most {0} rows, as in {1}.rechunk(({0}, -1))"
+    labels: Labels | None = None
 
     @property
     def longest(self) -> int:
@@ -164,6 +166,7 @@ def looked_at(cluster: Cluster, sources: tuple[Source, Source]) -> list[tuple[So
                     np.result_type(*kinds, *([] if source.dtype is None else [source.dtype])),
                     sum(fact.entries for _, fact in facts),
                     any(fact.sparse for _, fact in facts),
+                    source.labels or together([fact.labels for _, fact in facts]),
                 ),
             )
         )

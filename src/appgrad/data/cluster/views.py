@@ -18,6 +18,7 @@ from ...machine.arrays import Array
 from ...machine.threads import blas_limit, blas_threads
 from ..arrays import ArrayViews, gathered
 from ..blocks import BLOCK_BYTES
+from ..row_labels import require_same_hashes
 from ..views import BaseViews, Block, Sweep
 from .chunks import Group, Rows, ViewChunks
 from .protocol import (
@@ -70,6 +71,7 @@ class ClusterViews(BaseViews):
             require_memory(cluster, source, self._row_bytes)
         (x, fact_x), (y, fact_y) = self._persevering(partial(looked_at, cluster, (x, y)))
         self.sources = x, y
+        require_same_hashes(fact_x.labels, fact_y.labels)
         self.starts = [
             np.array([0, *accumulate(chunk.rows or 0 for chunk in source.chunks)]) for source in self.sources
         ]

@@ -9,20 +9,24 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array, Matrix
+from .selection import Selection
 from .spool import Spool
-from .text import Choose
 
 # Cells of a parquet file that are decoded at a time.
 BATCH_CELLS = 2**20
 
 
-def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
-    """The numeric columns of one parquet file, or of several with the same columns, decoded once."""
+def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array, list[int]]:
+    """The columns of one parquet file, or of several with the same columns, decoded once.
+
+    Returns their names and the number of rows of each file too.
+    """
     pa, pq = pyarrow_parquet()
-    spool, first, kinds = Spool(), None, []
+    spool, first, kinds, counts = Spool(), None, [], []
     for path in paths:
         with _named(path, paths), pq.ParquetFile(path) as file:
-            names = parquet_names(pa, file.schema_arrow, choose)
+            names = parquet_names(pa, file.schema_arrow, asked)
+            counts.append(file.metadata.num_rows)
             kinds.append(parquet_type(file.schema_arrow, names))
             if first is None:
                 first = names
@@ -37,7 +41,7 @@ def read_parquet(paths: list[str], choose: Choose) -> tuple[Matrix, Array]:
                 parts = [batch.column(batch.schema.get_field_index(name)) for name in first]
                 columns = [part.to_numpy(zero_copy_only=False) for part in parts]
                 spool.append(np.column_stack(columns).astype(dtype, copy=False))
-    return (spool.array() if spool.size else np.empty((0, len(first)))), first
+    return (spool.array() if spool.size else np.empty((0, len(first)))), first, counts
 
 
 @contextmanager
@@ -61,18 +65,23 @@ def pyarrow_parquet() -> tuple[Any, Any]:
     return pa, pq
 
 
-def parquet_names(pa: Any, schema: Any, choose: Choose) -> Array:
+def parquet_names(pa: Any, schema: Any, asked: Selection) -> Array:
     """The columns asked for, all of them numeric."""
     # pandas stores the row labels of a frame as columns of their own.
     labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
     names = np.array([name for name in schema.names if name not in labels], dtype=object)
     if len(set(names)) < len(names):
         raise ValueError("it has two columns of the same name")
-    index = choose(len(names), names)
+    index = asked.positions(
+        len(names), names, lambda: np.array([_is_numeric(pa, schema.field(name).type) for name in names])
+    )
     names = names if index is None else names[index]
     text = [name for name in names if not _is_numeric(pa, schema.field(name).type)]
     if text:
-        raise ValueError(f"column {text[0]!r} is not numeric: leave it out with '::columns=...'")
+        raise ValueError(
+            f"column {text[0]!r} is not numeric: leave it out with '::columns=...', or "
+            "take all numeric ones with '::columns=numeric'"
+        )
     return names
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import glob
 import lzma
 import os
 import tokenize
+import warnings
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,34 +18,49 @@ import numpy as np
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
 from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
+from .listing import HDF5, KEYED, SVM, TEXT, files_of
 from .mapped import Stamps, stamp, views_of
+from .notes import Note, add_notes, noted, notes_of, texts
 from .npz import read_npz
 from .parquet import read_parquet
-from .text import Choose, read_svm, read_text
+from .parts import PartFile, require_same_parts
+from .selection import Selection
+from .svm import read_svm
+from .text import read_text
 
 
 class Table(NamedTuple):
     """A matrix as it stands in a file, with its column names if the file has any.
 
-    `stamps` are those of the files that are read again in every pass.
+    `stamps` are those of the files that are read again in every pass, `note` is what was decided about a
+    header, `parts` are the files whose rows must be paired with those of another view.
     """
 
     matrix: Matrix
     names: Array | None
     label: str
     stamps: Stamps
+    note: Note | None = None
+    parts: Sequence[PartFile] = ()
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
     """Views on two sources, read in this process."""
-    tables = read_table(str(x)), read_table(str(y))
-    return views_of(
-        tables[0].matrix,
-        tables[1].matrix,
-        names=(tables[0].names, tables[1].names),
-        view_names=(tables[0].label, tables[1].label),
-        stamps=tables[0].stamps | tables[1].stamps,
-    )
+    first = read_table(str(x))
+    with noted(texts([first.note])):
+        tables = first, read_table(str(y))
+    notes = texts(table.note for table in tables)
+    with noted(notes):
+        require_same_parts(tables[0].parts, tables[1].parts)
+        views = views_of(
+            tables[0].matrix,
+            tables[1].matrix,
+            names=(tables[0].names, tables[1].names),
+            view_names=(tables[0].label, tables[1].label),
+            stamps=tables[0].stamps | tables[1].stamps,
+        )
+    views.notes = notes
+    return views
 
 
 # Errors of libraries on files that are damaged or of another kind.
@@ -55,23 +68,18 @@ BROKEN = (
     *(OSError, ValueError, EOFError, LookupError, ArithmeticError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, csv.Error, tokenize.TokenError),
 )
-# Endings of file names, by kind of file.
-TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-SVM = (".svm", ".svm.gz", ".svmlight", ".svmlight.gz")
-HDF5 = (".h5", ".hdf5")
-KINDS = (*TEXT, *SVM, *HDF5, ".npy", ".npz", ".parquet", ".zarr")
-# Kinds with named arrays, and kinds that may be many files.
-KEYED, MANY = (".npz", *HDF5, ".zarr"), (*SVM, ".parquet")
 
 
-def read_table(source: str) -> Table:
+def read_table(source: str | Selection, label: str | None = None) -> Table:
     """The matrix that a source names, checked to be two-dimensional, numeric and not empty."""
-    path, key, columns = selected(source)
+    label = str(source) if label is None else label
+    asked = source if isinstance(source, Selection) else Selection.of(source)
+    path = asked.path
     paths, kind = files_of(path)
-    require_key(source, key, kind)
+    require_usable(asked, kind)
     before = {p: stamp(p) for p in paths}
     with explained(path, kind):
-        matrix, names = _read(paths, kind, key, chooser(columns))
+        matrix, names, note, counts = _read(paths, kind, asked)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
@@ -79,22 +87,21 @@ def read_table(source: str) -> Table:
     changed = next((p for p in paths if stamp(p) != before[p]), None)
     if changed is not None:
         raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
-    return Table(matrix, names, source, before if kind in (".npy", ".zarr", *HDF5) else {})
+    if note is not None and not note.sure:
+        warnings.warn(note.text, stacklevel=4)
+    parts = [] if asked.any_parts else list(map(PartFile, paths, counts))
+    return Table(matrix, names, label, before if kind in (".npy", ".zarr", *HDF5) else {}, note, parts)
 
 
-def selected(source: str) -> tuple[str, str | None, str | None]:
-    """The path of a source, the array and the columns that it asks for."""
-    path, *rest = source.split("::")
-    columns = next((s.removeprefix("columns=") for s in rest if s.startswith("columns=")), None)
-    return path, next((s for s in rest if not s.startswith("columns=")), None), columns
-
-
-def require_key(source: str, key: str | None, kind: str) -> None:
-    """Raise an error if an array is asked for by name in files without named arrays."""
-    if key is not None and kind not in KEYED:
+def require_usable(asked: Selection, kind: str) -> None:
+    """Raise an error if an array or a header is asked for in files that have none."""
+    if asked.key is not None and kind not in KEYED:
         raise ValueError(
-            f"{source}: only .npz, .h5 and .zarr have arrays to name; for columns use '::columns={key}'"
+            f"{asked.path}::{asked.key}: only .npz, .h5 and .zarr have arrays to name; for columns use "
+            f"'::columns={asked.key}'"
         )
+    if asked.header is not None and kind not in TEXT:
+        raise ValueError(f"{asked.path}: '::header=' is for .csv and .tsv files")
 
 
 @contextmanager
@@ -108,103 +115,43 @@ def explained(path: str, kind: str) -> Iterator[None]:
             reason = "it is not such a file, or holds Python objects instead of numbers"
         if isinstance(error, UnicodeDecodeError):
             reason = "it is not UTF-8 text"
-        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+        said = ValueError(f"{path} cannot be read as {kind}: {reason}")
+        add_notes(said, notes_of(error))
+        raise said from error
 
 
-def chooser(columns: str | None) -> Choose:
-    """Function from the number and names of columns to the positions of those asked for."""
-    return lambda p, names: None if columns is None else _positions(columns, p, names)
+class _Found(NamedTuple):
+    """What is in files: `counts` are the rows of each, where there may be several."""
+
+    matrix: Matrix
+    names: Array | None = None
+    note: Note | None = None
+    counts: Sequence[int] = ()
 
 
-def source_files(source: str) -> list[str]:
-    """The files that a source is read from; empty if there are none."""
-    try:
-        return files_of(source.split("::")[0])[0]
-    except (OSError, ValueError):
-        return []
-
-
-def files_of(path: str) -> tuple[list[str], str]:
-    """The files that a source stands for, in order, and their kind."""
-    if path.rstrip("/").endswith(".zarr") and os.path.isdir(path):
-        return [path], ".zarr"
-    if os.path.isdir(path):
-        found = [os.path.join(path, name) for name in sorted(os.listdir(path))]
-        found = [name for name in found if _kind(name) in MANY]
-        if not found:
-            raise IsADirectoryError(f"{path} is a folder without {', '.join(MANY)} files; give a file")
-    elif os.path.exists(path):
-        found = [path]
-    elif glob.has_magic(path):
-        found = sorted(glob.glob(path))
-        if not found:
-            raise FileNotFoundError(f"{path}: no such files")
-    else:
-        raise FileNotFoundError(f"{path}: no such file")
-    kinds = {_kind(name) for name in found}
-    kind = kinds.pop()
-    if kinds:
-        raise ValueError(f"{path} holds files of different kinds: {', '.join(sorted({kind, *kinds}))}")
-    if kind not in KINDS:
-        raise ValueError(f"{path}: unknown kind of file; expected one of {', '.join(sorted(KINDS))}")
-    if len(found) > 1 and kind not in MANY:
-        raise ValueError(f"{path}: {len(found)} files; only {', '.join(MANY)} may be several")
-    for name in found:
-        if os.path.getsize(name) == 0:
-            raise ValueError(f"{name} is empty")
-    return found, kind
-
-
-def _kind(path: str) -> str:
-    suffixes = Path(path).suffixes[-2:] if path.endswith(".gz") else Path(path).suffixes[-1:]
-    return "".join(suffixes).lower()
-
-
-def _read(paths: list[str], kind: str, key: str | None, choose: Choose) -> tuple[Matrix, Array | None]:
+def _read(paths: list[str], kind: str, asked: Selection) -> _Found:
     if kind in TEXT:
-        return read_text(paths[0], choose)
+        return _Found(*read_text(paths[0], asked))
     if kind in SVM:
-        return read_svm(paths, choose)
+        matrix, counts = read_svm(paths, asked)
+        return _Found(matrix, counts=counts)
     if kind == ".parquet":
-        return read_parquet(paths, choose)
+        matrix, names, counts = read_parquet(paths, asked)
+        return _Found(matrix, names, counts=counts)
     if kind == ".npy":
-        return _selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), choose), None
+        return _Found(_selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), asked))
     if kind == ".npz":
-        return _selected(read_npz(paths[0], key), choose), None
-    stored = read_zarr(paths[0], key) if kind == ".zarr" else read_h5(paths[0], key)
-    index = choose(stored.shape[1], None)
-    return (stored if index is None else some_columns(stored, index)), None
+        return _Found(_selected(read_npz(paths[0], asked.key), asked))
+    stored = read_zarr(paths[0], asked.key) if kind == ".zarr" else read_h5(paths[0], asked.key)
+    index = asked.positions(stored.shape[1])
+    return _Found(stored if index is None else some_columns(stored, index))
 
 
-def _positions(columns: str, p: int, names: Array | None = None) -> Array:
-    """Positions of the columns named or numbered in a selection such as 'a,b,10-20'."""
-    position = {} if names is None else {name: i for i, name in enumerate(names)}
-    twice = set() if names is None else {name for name, count in Counter(names).items() if count > 1}
-    index: list[int] = []
-    for item in map(str.strip, next(csv.reader([columns], skipinitialspace=True), [])):
-        first, _, last = item.partition("-")
-        if item in twice:
-            raise ValueError(f"two columns have the name {item!r}: choose by position")
-        if item in position:
-            index.append(position[item])
-        elif first.isdigit() and (last.isdigit() or item.isdigit()):
-            low, high = int(first), int(last or first)
-            if not low <= high < p:
-                raise ValueError(f"there are columns 0-{p - 1}; {item!r} asks for others")
-            index.extend(range(low, high + 1))
-        else:
-            known = "none by name" if names is None else f"{', '.join(map(str, names[:8]))} ..."
-            raise ValueError(f"there is no column {item!r}; there are {known}, and positions 0-{p - 1}")
-    if not index:
-        raise ValueError(f"no column is chosen by {columns!r}")
-    return np.array(index)
-
-
-def _selected(matrix: Matrix, choose: Choose) -> Matrix:
+def _selected(matrix: Matrix, asked: Selection) -> Matrix:
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2:
         raise ValueError(f"it holds an array of {matrix.ndim} dimensions; a view is rows x columns")
-    index = choose(matrix.shape[1], None)
+    index = asked.positions(matrix.shape[1])
     if index is None:
         return matrix
     # A range is cut without a copy, so that a memory-mapped file stays on disk.

@@ -73,7 +73,7 @@ class SparseSpool:
 
     def __init__(self) -> None:
         self.data, self.indices, self.indptr = Spool(), Spool(), Spool()
-        self.nnz, self.columns = 0, 0
+        self.nnz, self.columns, self.rows = 0, 0, 0
         self.indptr.append(np.zeros(1, np.int64))
 
     def append(self, piece: Any) -> None:
@@ -82,6 +82,7 @@ class SparseSpool:
         self.indices.append(piece.indices.astype(np.int32, copy=False))
         self.indptr.append(piece.indptr[1:].astype(np.int64) + self.nnz)
         self.nnz += piece.nnz
+        self.rows += piece.shape[0]
         self.columns = max(self.columns, piece.shape[1])
 
     def matrix(self, columns: int | None = None) -> Any:

@@ -24,6 +24,7 @@ from distributed import (
 
 from ....machine.arrays import Array
 from ...inputs import as_column, as_matrix, feature_names, is_dask
+from ...row_labels import different_labels, labels_of
 from ..chunks import Chunk
 from ..protocol import Here, Source
 from ..views import ClusterViews
@@ -36,18 +37,34 @@ def cluster_views(X: Any, y: Any, min_rows: int = 2) -> ClusterViews:
     """Views on arrays or data frames of Dask, on the active client; without one, in this process."""
     client = active_client()
     both = is_dask(X) and is_dask(y)
-    names = [None if is_dask(data) else feature_names(data) for data in (X, y)]
+    known = [{} if is_dask(data) else _known_of(data) for data in (X, y)]
     X, y = _collection(X, y, "X"), _collection(y, X, "y")
     x, y = (_with_own_chunks(client, _optimized(as_dask_column(data))) for data in (X, y))
     _warn_of_columns(x, y)
-    sx, sy = (
-        source if name is None else source._replace(names=name)
-        for source, name in zip(_sources(client, x, y), names, strict=True)
-    )
+    sx, sy = (source._replace(**facts) for source, facts in zip(_sources(client, x, y), known, strict=True))
     views = ClusterViews(Here() if client is None else DaskCluster(client), sx, sy, min_rows)
     if both:
         _warn_of_rows(views)
     return views
+
+
+def require_same_ends(X: Any, y: Any) -> None:
+    """Raise if the first or last labels of two data frames differ, where Dask knows them: nothing is read."""
+    ends = []
+    for data in (X, y):
+        if not getattr(data, "known_divisions", False):
+            return
+        ends.append((data.divisions[0], data.divisions[-1]))
+    # Labels that begin with 0 may count rows.
+    if ends[0] != ends[1] and not any(type(first) is not str and first == 0 for first, _ in ends):
+        (a, b), (c, d) = ends
+        raise ValueError(different_labels(f"from {a!r} to {b!r} in X, from {c!r} to {d!r} in y"))
+
+
+def _known_of(data: Any) -> dict[str, Any]:
+    """Facts of a view in memory that its chunks do not have: names of columns, labels of rows."""
+    found = {"names": feature_names(data), "labels": labels_of(data)}
+    return {name: fact for name, fact in found.items() if fact is not None}
 
 
 def columns_of(data: Any) -> tuple[int, Array | None]:

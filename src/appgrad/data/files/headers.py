@@ -1,0 +1,181 @@
+"""Headers of text files: is the first line a row, or does it name the columns? do rows begin with names?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+# How missing values are written: a first line with these and numbers is a row, not a header.
+MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
+# Most rows below the first line that are looked at.
+LOOKED_AT = 1000
+# A first line of whole numbers is a header if fewer of the rows than this would hold whole numbers only.
+CHANCE = 0.01
+# Columns from which on any equal steps (400, 402, 404 ...) are as telling as steps of one.
+STEPPED = 5
+
+Rows = Sequence[Sequence[str]]
+
+
+class Head(NamedTuple):
+    """What was decided about the first line: a header or a row, and why.
+
+    `sure` is False if a reader of the file could think otherwise. `row_names` are first cells of rows that
+    the header has no cell for; `unnamed` first cells below an empty one.
+    """
+
+    header: bool
+    why: str
+    sure: bool = True
+    row_names: bool = False
+    unnamed: bool = False
+
+    def said(self, left_out: bool) -> str:
+        """The decision in words; `left_out` if a column without a name was."""
+        text = f"the first line was read as {'column names' if self.header else 'a row'}: {self.why}"
+        if self.row_names:
+            text += "; rows have one cell more: the first was taken as row labels and left out"
+        elif self.unnamed and left_out:
+            text += "; the first column has no name: taken as row labels and left out"
+        if not self.sure:
+            text += f"; '::header={'no' if self.header else 'yes'}' decides otherwise"
+        return text
+
+
+def head_of(first: Sequence[str], below: Rows, quoted: bool, asked: bool | None) -> Head:
+    """The decision about a first line, from rows below it; `asked` is that of the user, if any.
+
+    `quoted` says that all cells of the first line are in quotes and those of the next line are not.
+    """
+    first = [cell.strip() for cell in first]
+    longer = bool(below) and len(below[0]) == len(first) + 1
+    if longer and not any(row[-1].strip() for row in below if len(row) > len(first)):
+        raise ValueError(
+            "its rows have one cell more than the first line, an empty one at the end: remove what separates "
+            "it from the others, or add it to the first line"
+        )
+    # Cells stand above those of the rows without their names.
+    rows = [row[1:] for row in below] if longer else below
+    rows = [row for row in rows if len(row) == len(first)]
+    found = _decided(first, rows, quoted)
+    if asked is not None:
+        found = Head(asked, f"'::header={'yes' if asked else 'no'}' was given")
+    unnamed = found.header and len(first) > 1 and first[0] == "" and not longer
+    return found._replace(row_names=found.header and longer, unnamed=unnamed)
+
+
+def _decided(first: list[str], rows: Rows, quoted: bool) -> Head:
+    text = [j for j, cell in enumerate(first) if is_text(cell)]
+    words = {j for j in range(len(first)) if any(is_text(row[j]) for row in rows)}
+    if rows and not words.issuperset(text):
+        return Head(True, "it has text above numbers")
+    if quoted:
+        return Head(True, "its cells are in quotes, unlike those below")
+    if first[0] == "" and (0 in words or _is_index([row[0] for row in rows])):
+        return Head(True, "its first cell is empty, above row labels")
+    numbers = [j for j, cell in enumerate(first) if not is_text(cell) and j not in words]
+    if first[0] == "":
+        numbers = numbers[1:]
+    if text and not numbers:
+        return Head(True, "it holds text")
+    return _numbers([first[j] for j in numbers], [[row[j] for j in numbers] for row in rows], bool(text))
+
+
+def _numbers(named: list[str], rows: Rows, text: bool) -> Head:
+    """The decision about a first line of numbers, in columns that hold numbers."""
+    cells = [[cell.strip() for cell in row] for row in rows]
+    if named in cells:
+        return Head(False, "the same numbers occur again below")
+    if len(set(named)) < len(named) or len(named) < 2 or not rows or any(map(is_missing, named)):
+        return Head(False, "it holds numbers as the rows do", sure=not text)
+    values = [[float(cell) for cell in row if not is_missing(cell)] for row in cells]
+    line, whole = [float(cell) for cell in named], all(cell.isdecimal() for cell in named)
+    natural = line == [line[0] + j for j in range(len(line))] and line[0] in (0, 1) and len(line) > 2
+    if whole and _whole_by_chance(cells) < CHANCE:
+        return Head(True, "it holds whole numbers, and the rows below do not", sure=natural)
+    if 2 * sum(_alike(line, row) for row in values) > len(values):
+        return Head(False, "most rows are like it")
+    if (whole or len(line) >= STEPPED) and _counts(line, values):
+        return Head(True, "it counts in equal steps, and the rows below do not", sure=natural)
+    fractions = any(
+        not is_missing(cell) and not cell.lstrip("+-").isdecimal() for row in cells for cell in row
+    )
+    steps = _step(line) is not None if len(line) > 2 else _step(line) in (1, -1)
+    odd = whole and (fractions or steps)
+    return Head(False, "it holds numbers as the rows do", sure=not odd and not text)
+
+
+def _whole_by_chance(rows: Rows) -> float:
+    """The chance that a row holds whole numbers only, from the shares of whole numbers in each column."""
+    chance = 1.0
+    for column in zip(*rows, strict=True):
+        chance *= (1 + sum(cell.isdecimal() for cell in column)) / (2 + len(column))
+    return chance
+
+
+def _alike(line: list[float], row: list[float]) -> bool:
+    """True if a row goes in equal steps too, or holds the same numbers in another order."""
+    # Two numbers are always in equal steps.
+    steps = _step(row) == _step(line) if len(line) == 2 else _step(row) is not None
+    return steps or sorted(row) == sorted(line)
+
+
+def _counts(line: list[float], rows: list[list[float]]) -> bool:
+    """True if numbers go in equal steps, and the data below would hardly do so by chance.
+
+    Either the numbers are no values of the data, or the data have so many values that steps of one are no
+    coincidence. Two numbers below all others may begin columns that grow.
+    """
+    step, p = _step(line), len(line)
+    if step is None:
+        return False
+    low, high = _range(rows)
+    outside = sum(not low <= value <= high for value in line)
+    close = abs(step) == 1 or p >= STEPPED
+    if outside == p and (p > 2 or (close and min(line) > high)):
+        return True
+    levels = len({value for row in rows for value in row})
+    return close and ((p > 2 and outside > 0 and step > 0) or levels ** (p - 1) >= 1 / CHANCE)
+
+
+def _range(rows: list[list[float]]) -> tuple[float, float]:
+    """The smallest and the largest number."""
+    values = [value for row in rows for value in row]
+    return min(values, default=0.0), max(values, default=0.0)
+
+
+def _step(line: list[float]) -> float | None:
+    """The step of numbers in equal steps; None if they are not, or do not move."""
+    steps = [b - a for a, b in pairwise(line)]
+    # As numbers are written: 400.1, 400.3, 400.5 are not equally far apart in binary digits.
+    same = steps and steps[0] and all(abs(s - steps[0]) < 1e-6 * abs(steps[0]) for s in steps)
+    return round(steps[0], 9) if same else None
+
+
+def _is_index(cells: list[str]) -> bool:
+    """True if cells count up by one, as row numbers do."""
+    if len(cells) < 2 or not all(cell.strip().isdecimal() for cell in cells):
+        return False
+    return all(int(b) == int(a) + 1 for a, b in pairwise(cells))
+
+
+def is_missing(cell: str) -> bool:
+    """True if a cell is empty, or holds a word for a missing value."""
+    return cell.strip().lower() in MISSING
+
+
+def is_text(cell: str) -> bool:
+    """True if a cell holds neither a number nor a missing value."""
+    return not _is_number(cell) and not is_missing(cell)
+
+
+def _is_number(cell: str) -> bool:
+    # Python reads 1_000 as a number, other programs do not.
+    if "_" in cell:
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
