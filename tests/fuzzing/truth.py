@@ -97,13 +97,22 @@ class Truth:
         return max(0.0, min(_distance(found, answer) for answer in self.answers) - excused)
 
     def nearest(self, value: float) -> float:
-        """Distance of a value to a right correlation, of whatever rank."""
+        """Distance of a value to a right correlation, of whatever rank.
+
+        Where directions may be left out, it is not known to the last digit which: what rounding of the data
+        changes is taken off.
+        """
         right = [c for answer in self.answers for c in answer]
-        return float(min(abs(c - type(c)(value)) for c in right)) if right else np.inf
+        off = float(min(abs(c - type(c)(value)) for c in right)) if right else np.inf
+        if len(self.answers) == 1:
+            return off
+        return max(0.0, off - ALLOWED * float(self.vagueness.max(initial=0.0)))
 
     def _solved(self, exact: Exact, cut: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
         params = self.setting.params
-        ridges = exact.ridges(params["ridge"], bool(params.get("scale", False)), self.data.single)
+        # Covariances are doubles, whatever they were computed from.
+        single = self.data.single and self.setting.way != "from_covariance"
+        ridges = exact.ridges(params["ridge"], bool(params.get("scale", False)), single)
         return exact.correlations(ridges, cut)
 
 
