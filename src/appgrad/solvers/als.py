@@ -19,7 +19,7 @@ from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thi
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
-from .shortfall import out_of_budget
+from .shortfall import contradicted, out_of_budget
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24
@@ -184,8 +184,8 @@ class ALSSolver(BatchSolver):
         return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Return warnings about a run that ended on a budget."""
-        return out_of_budget(outcome, by_residual=True)
+        """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
+        return contradicted(outcome) + out_of_budget(outcome, by_residual=True)
 
 
 SOLVER = ALSSolver()

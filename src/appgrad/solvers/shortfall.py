@@ -10,6 +10,9 @@ from .protocol import Outcome
 # Squared ratio of the terms of a score to the score itself: a thousand times as large. There S is far from
 # its diagonal, and the norm of residuals is far from the one that bounds errors.
 DEPENDENT = 1e6
+# Residuals of a result over tol, above which a run that ended by its own residuals has not reached tol. In
+# another norm, they were at most 2.7 tol where the result was right, and above 60 where it was not.
+CONTRADICTED = 10
 # The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
@@ -39,6 +42,22 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
         f"iterations, {outcome.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
         f"captures a total correlation of {outcome.captured:.4f}. Allow more, or judge by held-out rows "
         "(score) whether that is enough"
+    ]
+
+
+def contradicted(outcome: Outcome) -> list[str]:
+    """A remark on a run that saw small residuals, and whose result has large ones.
+
+    Steps may lose directions in rounding that the result needs, or measure residuals in a norm that hides
+    them.
+    """
+    options, worst = outcome.options, outcome.worst
+    if outcome.progress.stopped != "converged" or worst <= CONTRADICTED * options.tol:
+        return []
+    return [
+        f"{options.solver} ended after {outcome.progress.iteration} iterations, but its result has residuals "
+        f"of up to {worst:.2g}, above tol={options.tol:g}: rounding hides directions that vary little. Total "
+        f"correlation captured: {outcome.captured:.4f}; use a larger ridge, or solver='qr'"
     ]
 
 

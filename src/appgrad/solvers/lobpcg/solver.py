@@ -13,7 +13,7 @@ from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import is_dependent, out_of_budget, stalled
+from ..shortfall import contradicted, is_dependent, out_of_budget, stalled
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 
@@ -78,7 +78,8 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        return found + stalled(outcome) + out_of_budget(outcome, by_residual=True)
+        found += contradicted(outcome) + stalled(outcome)
+        return found + out_of_budget(outcome, by_residual=True)
 
 
 def suffices_single(views: Views, cov: Covariance) -> bool:
