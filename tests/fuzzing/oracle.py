@@ -11,7 +11,9 @@ the solver:
 1. A direction whose standard deviation is below `HIDDEN` roundings of the values that add up to it (for
    example total - a - b, where the total was rounded) is not determined by the data. Without a ridge it may
    be counted or left out: the problems without such directions, the weakest first, are right answers too.
-   Which of them a solver answers is its choice. Any ridge above rounding settles such directions.
+   Which of them a solver answers is its choice. Where strengths fall gradually, what is left out depends on
+   units: such an answer may be off by the strength of the strongest direction left out over that of the
+   weakest one kept. Any ridge above rounding settles such directions.
 2. Other values of the same data, each changed by a rounding or two, have other correlations. An answer is
    right if it is as near as these are, ten times over. Where they differ by more than `VAGUE`, there is no
    right answer, and the case is not judged.

@@ -53,6 +53,20 @@ class Truth:
             cuts.add((below, below))
         return found + [self._solved(self.exact, pair) for pair in sorted(cuts - {(0.0, 0.0)})]
 
+    @cached_property
+    def blur(self) -> float:
+        """How far answers without hidden directions depend on the units in which these are chosen.
+
+        It is the strongest direction left out over the weakest one kept: 1e-16 for a rounded total, and
+        large where strengths fall gradually.
+        """
+        found = 0.0
+        for side in self.strengths:
+            left, kept = side[side < self.cut], side[side >= self.cut]
+            if self.without_ridge and len(left) and len(kept):
+                found = max(found, float(left.max() / kept.min()))
+        return found
+
     @property
     def without_ridge(self) -> bool:
         """True if a view has no ridge at all."""
@@ -94,7 +108,8 @@ class Truth:
         if first <= 1e-6:
             return first
         excused = 0.0 if len(self.vagueness) < k else ALLOWED * float(self.vagueness[:k].max())
-        return max(0.0, min(_distance(found, answer) for answer in self.answers) - excused)
+        others = min((_distance(found, answer) for answer in self.answers[1:]), default=np.inf)
+        return max(0.0, min(first, others - self.blur) - excused)
 
     def nearest(self, value: float) -> float:
         """Distance of a value to a right correlation, of whatever rank.
@@ -106,7 +121,7 @@ class Truth:
         off = float(min(abs(c - type(c)(value)) for c in right)) if right else np.inf
         if len(self.answers) == 1:
             return off
-        return max(0.0, off - ALLOWED * float(self.vagueness.max(initial=0.0)))
+        return max(0.0, off - self.blur - ALLOWED * float(self.vagueness.max(initial=0.0)))
 
     def _solved(self, exact: Exact, cut: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
         params = self.setting.params
