@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .machine.arrays import Array
+from .machine.arrays import Array, require_unmasked
 
 
 def correlations(U: npt.ArrayLike, V: npt.ArrayLike) -> Array:
@@ -106,6 +106,7 @@ def subspace_distance(A: npt.ArrayLike, B: npt.ArrayLike, covariance: Any = None
         raise ValueError(f"A has {len(P)} rows, B has {len(Q)}: bases must live in the same space")
     if covariance is not None:
         # A square root turns the inner product into the Euclidean one.
+        require_unmasked(covariance, "covariance")
         S = np.asarray(covariance, dtype=np.float64)
         E, V = np.linalg.eigh((S + S.T) / 2)
         root = np.sqrt(np.maximum(E, 0.0))[:, None] * V.T
@@ -118,6 +119,7 @@ def subspace_distance(A: npt.ArrayLike, B: npt.ArrayLike, covariance: Any = None
 
 
 def _scores(M: npt.ArrayLike, name: str) -> Array:
+    require_unmasked(M, name)
     M = np.asarray(M, dtype=np.float64)
     M = M[:, None] if M.ndim == 1 else M
     if M.ndim != 2 or len(M) == 0:

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from appgrad import open_views
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
+from appgrad.data.inputs import as_matrix
+from appgrad.data.views import canonical_csr
 from helpers import BACKENDS, small_blocks
 from views_contract import ViewsContract, batches
 
@@ -130,3 +134,40 @@ def test_views_say_what_they_hold(tmp_path):
     assert "y.csv: 4 columns (left, right, up, ...)>" in text
     one = repr(CountedViews(ArrayViews(np.zeros((5, 2), np.float32), np.zeros((5, 1), np.float32))))
     assert one == "<CountedViews of 5 rows, float32; X: 2 columns; y: 1 column>"
+
+
+def _entries(form, values, rows, columns, shape):
+    """Entries of a sparse matrix as they are given, those of the same place side by side."""
+    order = np.lexsort((columns, rows)) if form != "csc" else np.lexsort((rows, columns))
+    values, rows, columns = values[order], rows[order], columns[order]
+    if form == "coo":
+        return sp.coo_array((values, (rows, columns)), shape=shape)
+    major, minor, size = (rows, columns, shape[0]) if form == "csr" else (columns, rows, shape[1])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(major, minlength=size))])
+    return (sp.csr_array if form == "csr" else sp.csc_array)((values, minor, indptr), shape=shape)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.bool_])
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 60))
+@settings(max_examples=15, deadline=None)
+def test_entries_given_twice_add_up_in_any_type(form, dtype, seed, count):
+    rng = np.random.default_rng(seed)
+    shape = (6, 3)
+    high = 2 if dtype == np.bool_ else min(np.iinfo(dtype).max, 10**6)
+    values = rng.integers(0, high, count, endpoint=dtype != np.bool_).astype(dtype)
+    rows, columns = rng.integers(0, 6, count), rng.integers(0, 3, count)
+    expected = np.zeros(shape)
+    np.add.at(expected, (rows, columns), values.astype(float))
+    given_twice = _entries(form, values, rows, columns, shape)
+    for found in (canonical_csr(given_twice), as_matrix(given_twice, "X")):
+        np.testing.assert_array_equal(found.toarray(), expected)
+    assert given_twice.dtype == dtype
+    assert given_twice.nnz == count
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_])
+def test_small_integers_given_once_stay_small(dtype):
+    m = sp.csr_array(np.eye(4, dtype=dtype))
+    assert as_matrix(m, "X").dtype == dtype
+    assert np.shares_memory(as_matrix(m, "X").data, m.data)

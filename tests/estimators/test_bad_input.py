@@ -7,9 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from appgrad import CCA
+from appgrad import CCA, KernelCCA, correlations, pcc, subspace_distance, tcc
+from appgrad.data.arrays import ArrayViews
 
 
 @pytest.fixture
@@ -243,3 +246,97 @@ def test_score_needs_both(X, y):
         model.score(X[:1], y[:1])
     with pytest.raises(ValueError, match="sample_weight"):
         model.score(X, y, sample_weight=np.ones(30))
+
+
+def masked(m):
+    found = np.ma.masked_array(m.copy(), mask=False)
+    found[2, 1] = np.ma.masked
+    return found
+
+
+AS = {"array": lambda m: m, "rows": list, "tuple of rows": tuple}
+
+
+@pytest.mark.parametrize("form", AS)
+def test_masked_values_are_refused_wherever_they_come_in(form, X, y):
+    """As plain arrays they would count with whatever stands below the mask."""
+    model = CCA(2).fit(X, y)
+    S = np.cov(np.hstack([X, y]).T, bias=True)
+    Sx, Sy, Sxy = S[:4, :4], S[4:, 4:], S[:4, 4:]
+    M, N, K = AS[form](masked(X)), AS[form](masked(y)), AS[form](masked(X[:, :2]))
+    calls = [
+        lambda: CCA(1).fit(M, y),
+        lambda: CCA(1).fit(X, N),
+        lambda: CCA(1).fit(X, AS[form](masked(y)[:, 1])),
+        lambda: CCA(1).partial_fit(M, y),
+        lambda: CCA.from_covariance(30, AS[form](masked(Sx)), Sy, Sxy),
+        lambda: CCA.from_covariance(30, Sx, AS[form](masked(Sy)), Sxy),
+        lambda: CCA.from_covariance(30, Sx, Sy, AS[form](masked(Sxy))),
+        lambda: CCA.from_covariance(30, Sx, Sy, Sxy, AS[form](masked(X)[2])),
+        lambda: CCA.from_covariance(30, Sx, Sy, Sxy, None, AS[form](masked(y)[2])),
+        lambda: model.transform(M),
+        lambda: model.transform(X, N),
+        lambda: model.predict(M),
+        lambda: model.inverse_transform(K),
+        lambda: model.score(M, y),
+        lambda: correlations(K, y[:, :2]),
+        lambda: correlations(y[:, :2], K),
+        lambda: tcc(M, y),
+        lambda: pcc(X, y, M, y),
+        lambda: subspace_distance(M, X),
+        lambda: subspace_distance(X[:4], X[4:8], AS[form](masked(Sx))),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="is a masked array with masked values: fill or drop them first"):
+            call()
+
+
+@pytest.mark.parametrize("form", AS)
+def test_masked_arrays_without_masked_values_are_arrays(form, X, y):
+    M, N = (AS[form](np.ma.masked_array(m, mask=False)) for m in (X, y))
+    found, expected = CCA(2).fit(M, N), CCA(2).fit(X, y)
+    np.testing.assert_array_equal(found.canonical_correlations_, expected.canonical_correlations_)
+    np.testing.assert_array_equal(correlations(M, M), correlations(X, X))
+
+
+# Sizes of the rows fitted to, and of finite new ones whose scores, predictions or columns overflow.
+SIZES = st.floats(1.0, 100.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@given(small=SIZES, row=st.integers(0, 5), sign=st.sampled_from([-1.0, 1.0]))
+@settings(max_examples=15, deadline=None)
+def test_finite_rows_never_give_infinite_results(dtype, small, row, sign):
+    rng = np.random.default_rng(0)
+    X, y = (rng.standard_normal((30, p)) for p in (4, 3))
+    shrunk = CCA(2).fit((X * 1e-3 / small).astype(dtype), y.astype(dtype))
+    # The largest that can be told from infinity.
+    new = X[:6].astype(dtype)
+    new[row] = sign * np.finfo(dtype).max * np.sign(shrunk.x_weights_[:, 0])
+    views = ArrayViews(new, y[:6].astype(dtype))
+    grown = CCA(2).fit((X * 1e3 * small).astype(dtype), y.astype(dtype))
+    scores = X[:6, :2].astype(dtype)
+    scores[row] = sign * np.finfo(dtype).max
+    kernel = KernelCCA(1, ridge=0.1, kernel="linear").fit(shrunk_rows := X * 1e-9, y)
+    assert np.all(np.isfinite(kernel.transform(shrunk_rows)))
+    calls = [
+        lambda: shrunk.transform(new),
+        lambda: shrunk.transform(sp.csr_array(new)),
+        lambda: shrunk.transform(views),
+        lambda: shrunk.predict(new),
+        lambda: shrunk.score(new, y[:6].astype(dtype)),
+        lambda: shrunk.score(views),
+        lambda: grown.inverse_transform(scores),
+    ]
+    if dtype == np.float32:
+        calls.append(lambda: kernel.transform(new))
+    for call in calls:
+        with pytest.raises(ValueError, match=f"in row {row} are too large for {np.dtype(dtype).name}"):
+            call()
+
+
+def test_predictions_that_overflow_are_refused(X, y):
+    """Scores are finite here; what they predict is not."""
+    model = CCA(1).fit(X * 1e8, y * 1e150)
+    with pytest.raises(ValueError, match="predictions for X in row 1 are too large for float64"):
+        model.predict(np.vstack([X[:1], 1e200 * np.sign(model.x_weights_.T)]))

@@ -394,3 +394,26 @@ def test_kernels_that_overflow_are_said(rng):
 def test_only_the_kernel_of_x_is_cut_into_folds():
     assert KernelCCA(kernel=("precomputed", "rbf")).__sklearn_tags__().input_tags.pairwise
     assert not KernelCCA(kernel=("rbf", "precomputed")).__sklearn_tags__().input_tags.pairwise
+
+
+@pytest.mark.parametrize("decades", [3, 4, 5])
+@pytest.mark.parametrize("solver", ["als", "lobpcg"])
+def test_a_result_with_large_residuals_is_never_silent(solver, decades):
+    """Steps lose weak directions of a Gram matrix in rounding, and end by residuals that do not see them."""
+    tried = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.standard_normal((2, 60, 4))
+        Y[:, :2] += X[:, :2]
+        Y *= np.logspace(0, -decades, 4)
+        model = KernelCCA(3, kernel="linear", solver=solver, ridge=(1e-3, 1e-12), random_state=0)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                model.fit(X, Y)
+            except ValueError:  # the rank of the data
+                continue
+        tried += 1
+        warned = any(issubclass(w.category, ConvergenceWarning) for w in said)
+        assert warned or model.residuals_.max() <= 10 * model.tol
+    assert tried

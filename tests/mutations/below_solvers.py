@@ -237,4 +237,16 @@ MUTATIONS = [
         "(a.ordered + b.ordered) % 2**64,",
         "test_chunks_are_compared_like_frames_in_memory",
     ),
+    Mutation(
+        "data",
+        'm.dtype.kind in "biu" and not getattr',
+        'm.dtype.kind in "c" and not getattr',
+        "test_entries_given_twice_add_up_in_any_type[coo-int8]",
+    ),
+    Mutation(
+        "machine",
+        "parts = data if isinstance(data, list | tuple) else (data,)",
+        "parts = (data,)",
+        "test_masked_values_are_refused_wherever_they_come_in[rows]",
+    ),
 ]

@@ -11,6 +11,12 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
+        'outcome.progress.stopped != "converged" or worst <= CONTRADICTED',
+        'outcome.progress.stopped == "converged" or worst <= CONTRADICTED',
+        "test_a_result_with_large_residuals_is_never_silent[als-3]",
+    ),
+    Mutation(
+        "solvers",
         "A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]",
         "A, B = X * tx[:, None], Y * ty[:, None]",
         "test_against_the_textbook",

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..machine.arrays import Array, Matrix
+from ..machine.arrays import Array, Matrix, require_unmasked
 from .sparse_format import require_sound
-from .views import canonical_csr
+from .views import canonical_csr, summable
 
 
 def is_dask(data: Any) -> bool:
@@ -31,14 +31,14 @@ def as_column(y: Any) -> Any:
         return y
     if hasattr(y, "to_frame"):
         return y.to_frame()
+    require_unmasked(y, "y")
     y = y if isinstance(y, np.ndarray) else np.asarray(y)
     return y.reshape(-1, 1) if y.ndim == 1 else y
 
 
 def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
     """A two-dimensional ndarray or canonical CSR matrix of real numbers, without a copy where possible."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        raise ValueError(f"{name} is a masked array with masked values: fill or drop them first")
+    require_unmasked(data, name)
     if hasattr(data, "collect") and not hasattr(data, "__array__"):
         raise TypeError(f"{name} is a lazy frame: call its collect() first")
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
@@ -47,7 +47,7 @@ def as_matrix(data: Any, name: str, min_rows: int = 1) -> Matrix:
         # Before anything else: compiled code does not look where its indices point.
         require_sound(data, name)
     m = check_array(
-        data,
+        summable(data),
         accept_sparse="csr",
         dtype="numeric",
         ensure_all_finite=False,

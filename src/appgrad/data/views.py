@@ -262,7 +262,7 @@ class BaseViews:
 
 def canonical_csr(m: Any) -> Any:
     """A sparse matrix as CSR with sorted, unique indices; the input is left as it is."""
-    csr = sp.csr_array(m)
+    csr = sp.csr_array(summable(m))
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
@@ -276,6 +276,16 @@ def _columns(width: int, names: Array | None) -> str:
         return found
     first = ", ".join(shown(str(name), 30) for name in names[:3])
     return f"{found} ({first}{', ...' if width > 3 else ''})"
+
+
+def summable(m: Any) -> Any:
+    """A sparse matrix in doubles if it holds entries twice: their sums do not fit into small integers.
+
+    Anything else is returned as it is. Truth values count as 0 and 1.
+    """
+    if sp.issparse(m) and m.dtype.kind in "biu" and not getattr(m, "has_canonical_format", True):
+        return m.astype(np.float64)
+    return m
 
 
 def _same(block: Block) -> Block:

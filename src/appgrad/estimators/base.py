@@ -24,7 +24,7 @@ from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
 from ..fitting.remarks import issue, like_noise
-from ..machine.arrays import Array, Matrix
+from ..machine.arrays import Array, Matrix, require_unmasked
 from ..metrics import correlations, paired_correlations
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
@@ -302,6 +302,7 @@ def is_one_dimensional(y: Any) -> bool:
     """True if y is given, as an array or nested lists of one dimension."""
     if y is None:
         return False
+    require_unmasked(y, "y")
     return (len(y.shape) if hasattr(y, "shape") else np.asarray(y).ndim) == 1
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.finite import describe, require_finite
 from ..data.inputs import as_matrix
+from ..fitting.projection import require_in_range
 from ..machine.arrays import Array
 from ..solvers.problem import Progress
 from .attributes import ColumnAttributes
@@ -200,7 +201,9 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         U = self.array_scores(X)
         U = U[0] if isinstance(U, tuple) else U
         solution = self._solved().solution
-        predicted = U @ solution.y_slopes.T + solution.mean_y.astype(solution.y_slopes.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            predicted = U @ solution.y_slopes.T + solution.mean_y.astype(solution.y_slopes.dtype)
+        require_in_range(predicted, predicted.dtype, "predictions for X")
         found: Array = predicted[:, 0] if self._known().rows.y_1d else predicted
         return found
 
@@ -226,4 +229,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
                 f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"
             )
         coefficients = np.linalg.solve(weights.T @ loadings, loadings.T)
-        return np.asarray(scores @ coefficients + mean.astype(loadings.dtype))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = np.asarray(scores @ coefficients + mean.astype(loadings.dtype))
+        require_in_range(rows, rows.dtype, f"columns for the scores {name}")
+        return rows

@@ -39,7 +39,7 @@ class Projection(NamedTuple):
         """Return the scores of these rows; error messages number the first one `offset`."""
         name = partial(describe, self.label, self.names)
         if self.features is None:
-            return project(x, self.mean, self.weights, name, offset)
+            return project(x, self.mean, self.weights, self.label, name, offset)
         with limit_for(x.shape[0] * self.features.n_features * (x.shape[1] + self.features.n_features)):
             return self._of_features(x, offset, self.features, name)
 
@@ -49,15 +49,18 @@ class Projection(NamedTuple):
         for start in range(0, len(scores), size):
             part = x[start : start + size]
             require_finite(part, name, offset + start)
-            found = project(features(part), self.mean, self.weights, name, offset + start)
+            found = project(features(part), self.mean, self.weights, self.label, name, offset + start)
+            require_in_range(found, scores.dtype, f"scores of {self.label}", offset + start)
             scores[start : start + size] = found
         return scores
 
 
-def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 0) -> Array:
+def project(
+    rows: Matrix, mean: Array, weights: Array, label: str, name: Callable[[int], str], offset: int = 0
+) -> Array:
     """(rows - mean) @ weights, a few rows at a time, in double precision.
 
-    `name` returns the name of a column, for errors.
+    For errors, `label` is the name of the view, and `name` returns that of a column.
     """
     scores = np.empty((rows.shape[0], weights.shape[1]), dtype=_precision(rows))
     W = weights.astype(np.float64)
@@ -68,11 +71,25 @@ def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 
         center = mean @ W
         for start in range(0, len(scores), size):
             part = rows[start : start + size]
-            found = part @ W - center if sparse else (part - mean) @ W
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = part @ W - center if sparse else (part - mean) @ W
             if not np.all(np.isfinite(found)):
                 require_finite(part, name, offset + start)
+            require_in_range(found, scores.dtype, f"scores of {label}", offset + start)
             scores[start : start + size] = found
     return scores
+
+
+def require_in_range(values: Array, dtype: Any, what: str, offset: int = 0) -> None:
+    """Raise if values made of finite ones are too large for a precision; `offset` numbers the first row."""
+    # NaN is what sums of too large terms become.
+    bad = ~(np.abs(values) <= np.finfo(dtype).max)
+    if np.any(bad):
+        row = offset + int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
+        raise ValueError(
+            f"{what} in row {row} are too large for {np.dtype(dtype).name}: the row is far from those of the "
+            "fit; rescale or drop it"
+        )
 
 
 def scores_of(views: Views, x: Projection, y: Projection) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thi
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
-from .shortfall import out_of_budget, rounded_matrices
+from .shortfall import contradicted, out_of_budget, rounded_matrices
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24
@@ -159,8 +159,8 @@ class ALSSolver(BatchSolver):
         return Cost(self.name, passes, passes * (part.one + part.algebra / 3), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Return warnings about a run that ended on a budget."""
-        return rounded_matrices(outcome) + out_of_budget(outcome, by_residual=True)
+        """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
+        return rounded_matrices(outcome) + contradicted(outcome) + out_of_budget(outcome, by_residual=True)
 
 
 SOLVER = ALSSolver()

@@ -15,6 +15,9 @@ DEPENDENT = 1e6
 # Bounds of rounding errors above this are worth a warning: errors themselves are a tenth of them at most
 # (near-collinear columns, 5 to 50 of them).
 ROUNDED = 1e-5
+# Residuals of a result over tol, above which a run that ended by its own residuals has not reached tol. In
+# another norm, they were at most 2.7 tol where the result was right, and above 60 where it was not.
+CONTRADICTED = 10
 # The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
@@ -67,6 +70,22 @@ def rounded_matrices(outcome: Outcome) -> list[str]:
     p = max(len(solution.x_weights), len(solution.y_weights))
     terms = sizes(solution).sum(axis=0)
     return rounded(outcome, Rounding(EPS, solution.condition).bounds(solution.correlations, terms, p))
+
+
+def contradicted(outcome: Outcome) -> list[str]:
+    """A remark on a run that saw small residuals, and whose result has large ones.
+
+    Steps may lose directions in rounding that the result needs, or measure residuals in a norm that hides
+    them.
+    """
+    options, worst = outcome.options, outcome.worst
+    if outcome.progress.stopped != "converged" or worst <= CONTRADICTED * options.tol:
+        return []
+    return [
+        f"{options.solver} ended after {outcome.progress.iteration} iterations, but its result has residuals "
+        f"of up to {worst:.2g}, above tol={options.tol:g}: rounding hides directions that vary little. Total "
+        f"correlation captured: {outcome.captured:.4f}; use a larger ridge, or solver='qr'"
+    ]
 
 
 def stalled(outcome: Outcome) -> list[str]:

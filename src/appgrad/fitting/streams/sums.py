@@ -9,6 +9,7 @@ import numpy as np
 
 from ...covariance.moments import SecondMoments, second_moments
 from ...data.arrays import ArrayViews, gathered
+from ...machine.arrays import require_unmasked
 from ...solvers import registry
 from ...solvers.problem import Problem, Solution
 from ...solvers.protocol import Options, SumsSolver
@@ -150,6 +151,8 @@ def from_covariances(
     if not (isinstance(n, Real) and 1 <= n < np.inf):
         raise ValueError(f"n must be a number of rows, at least 1, got {n!r}")
     parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}
+    for name, part in parts.items():
+        require_unmasked(part, name)
     Sx, Sy = (np.atleast_2d(np.asarray(S, dtype=np.float64)) for S in (Sx, Sy))
     if not (Sx.size and Sy.size):
         raise ValueError("Sx and Sy must have a column at least")

@@ -1,0 +1,78 @@
+"""The fuzz script: its oracle against known answers, and that it finds a wrong answer and repeats it."""
+
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fuzz
+import naive
+from fuzzing.oracle import Exact
+from fuzzing.problems import Data
+from fuzzing.settings import Setting
+from fuzzing.truth import Truth
+
+ROOT = Path(__file__).parents[2]
+NO_RIDGE = 0
+
+
+def exact(X, Y, ridge=NO_RIDGE, center=True):
+    found = Exact(X, Y, center)
+    return found.correlations(found.ridges(ridge, False, False))
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("ridge", [0, 0.3])
+@pytest.mark.parametrize("n", [200, 6])
+def test_the_oracle_is_the_textbook(n, ridge, center, rng):
+    X, Y = rng.standard_normal((n, 4)) + 2, rng.standard_normal((n, 3))
+    Y[:, 0] += X[:, 1]
+    expected = naive.cca(X, Y, 3, ridge, center)[0]
+    np.testing.assert_allclose(exact(X, Y, ridge, center).astype(float)[:3], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("eps", [2.0**-10, 2.0**-25, 2.0**-29])
+def test_the_oracle_sees_a_signal_however_small_its_direction(eps):
+    """Whole numbers with a known answer: y is the difference of two columns, and some noise."""
+    x = np.array([1.0, -1, 1, -1, 1, -1, 1, -1])
+    z = np.array([1.0, 1, -1, -1, 1, 1, -1, -1])
+    w = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])
+    found = exact(np.column_stack([x, x + eps * z]), (2 * z + w)[:, None])
+    assert abs(found[0] ** 2 - Decimal(4) / 5) < Decimal(10) ** -60
+
+
+def test_a_rounded_total_may_count_or_not(rng):
+    X = rng.standard_normal((40, 3))
+    Y = rng.standard_normal((40, 2))
+    total = np.column_stack([X, X.sum(axis=1)])
+    truth = Truth(Setting("fit", {"n_components": 2, "ridge": 0}), Data(total, Y, (total, Y), "", False), rng)
+    assert truth.error(exact(total, Y).astype(float)) < 1e-9
+    assert truth.error(exact(X, Y).astype(float)) < 1e-9
+    assert truth.error(exact(X[:, :2], Y).astype(float)) > 1e-3
+
+
+def test_a_case_is_the_same_every_time():
+    found = [fuzz.tried(0, 3) for _ in range(2)]
+    assert found[0] == found[1]
+
+
+def test_a_wrong_answer_is_printed_and_repeated(tmp_path):
+    """A copy of the library whose correlations are a little off."""
+    code = "; ".join(
+        [
+            "import sys",
+            f"sys.path.insert(0, {str(ROOT / 'tests')!r})",
+            "import fuzz, appgrad.solvers.exact as e",
+            "right = e.leading_svd",
+            "e.leading_svd = lambda T, k: (lambda U, s, V, r: (U, s * 0.999, V, r))(*right(T, k))",
+            "fuzz.main()",
+        ]
+    )
+    options = ["--minutes", "0.1", "--seed", "5", "--only", "solver='exact'"]
+    done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "silent error (direct)" in done.stdout
+    assert "--seed 5 --case " in done.stdout
