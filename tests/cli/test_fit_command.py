@@ -146,7 +146,7 @@ def test_a_held_out_check_that_is_not_possible_fails_no_fit(run, rng, tmp_path):
             run("fit", "x.npy", "y.npy", "-k", k, "--holdout", 0.01, "-o", "m.cca", "--json", cwd=tmp_path)
         )
         assert record["held_out_correlations"] == [None] * k
-        assert record["held_out_method"].startswith("not possible: without the held-out rows, n_components")
+        assert record["held_out_method"].startswith("not possible: without the held-out rows, -k ")
         assert load(tmp_path / "m.cca").n_samples_ == n
     assert "not possible" in run("fit", "x.npy", "y.npy", "-k", 3, "--holdout", 0.01, cwd=tmp_path)
 
@@ -164,11 +164,11 @@ def test_interrupted(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(appgrad.cli.fit, "held_out", interrupt)
-    text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
+    text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=130, cwd=folder)
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")
     monkeypatch.setattr(CCA, "fit", interrupt)
-    text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=1, cwd=folder)
+    text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=130, cwd=folder)
     assert text == "error: interrupted; nothing was written\n"
     assert not (folder / "n.cca").exists()
 

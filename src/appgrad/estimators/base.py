@@ -168,7 +168,7 @@ class BaseCCA(FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         prepared = self._prepared(raw, problem, options, rng)
         views = CountedViews(prepared.views, threads=threads)
         views.rows = raw.rows
-        with followed("fit", self.verbose, self.callback, views) as callback:
+        with followed("fit", self.verbose, self.callback, views, problem.n_components) as callback:
             found = fit(
                 views,
                 prepared.problem,

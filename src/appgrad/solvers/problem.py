@@ -118,7 +118,7 @@ class Progress(NamedTuple):
     """Where a run stands after an iteration; `solution()` returns the solution at the best state so far.
 
     `residual` is the largest of all components', infinite if unknown; `rows` is the number delivered so far,
-    `left` the estimated seconds to the end, None if unknown.
+    `left` the estimated seconds to the end, None if unknown, and `at_most` then those that the budgets leave.
     """
 
     iteration: int
@@ -133,6 +133,7 @@ class Progress(NamedTuple):
     saved: Callable[[], Saved] | None = None
     rows: int = 0
     left: float | None = None
+    at_most: float | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the record for `history_`: the numbers, and the event if there was one."""
