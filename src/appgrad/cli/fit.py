@@ -30,6 +30,7 @@ from .failures import FAILED, FAILURES, FailedError, interrupted, reason
 from .log import logged
 from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
+from .same_source import shared_columns
 from .terminal import print_json, print_remarks, print_summary, say
 from .wording import in_options
 
@@ -155,7 +156,7 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
         except KeyboardInterrupt:
             stopped(model, asked, _texts(caught))
     model.callback = None
-    remarks = _texts(caught)
+    remarks = _texts(caught) + shared_columns(asked.x, asked.y, views)
     if asked.checkpoint is not None and not registry.is_iterative(model.solver_):
         remarks.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
     model.record_provenance(origin._replace(remarks=tuple(remarks)))

@@ -145,7 +145,7 @@ def fit(
     ] = None,
     max_iter: Annotated[
         int | None,
-        typer.Option(min=1, help="Iterations of an iterative solver; 1000 if no other limit is set."),
+        typer.Option(min=1, help="Iterations of an iterative solver; 1000 if nothing else is set."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a minibatch (stochastic).")] = 200,
     checkpoint: Annotated[

@@ -55,10 +55,10 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         to the budget; "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
         Budgets of iterative solvers, kept to within one step. A fit that ends by its budget keeps the
-        result so far, with a ConvergenceWarning. Default: 1000 iterations; for "stochastic" 5 passes or 300
-        steps, whichever is more, and one pass to measure the result. With max_passes=1 "stochastic" reads
-        no row twice, and the correlations are estimates: pairs are found on one half of the last rows and
-        correlated on the other. The same holds with max_seconds.
+        result so far, with a ConvergenceWarning. Default: 1000 iterations if no other budget ends the run;
+        for "stochastic" 5 passes or 300 steps, whichever is more, and one pass to measure the result. With
+        max_passes=1 "stochastic" reads no row twice, and the correlations are estimates: pairs are found on
+        one half of the last rows and correlated on the other. The same holds with max_seconds.
     oversampling : "auto" or int, default="auto"
         Columns iterated beyond n_components; the best n_components are extracted. "auto" is 5; for
         "stochastic" and streams it is n_components, if that is more.

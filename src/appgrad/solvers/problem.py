@@ -101,6 +101,14 @@ class Limits(NamedTuple):
     seconds: float | None = None
     flops: float | None = None
 
+    def with_iterations(self, default: int, *, by_passes: bool) -> Limits:
+        """The limits with a default number of iterations, unless another limit is set that ends the run.
+
+        `by_passes` is True if every iteration takes a pass, so that a limit of passes does.
+        """
+        ends = (self.iterations, self.seconds, self.flops, self.passes if by_passes else None)
+        return self if any(limit is not None for limit in ends) else self._replace(iterations=default)
+
 
 class Saved(NamedTuple):
     """All that a run needs to resume; a checkpoint holds this."""
