@@ -29,7 +29,7 @@ def transform_files(model: Path, x: str, y: str | None, output: Path) -> None:
         raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
     if y is None:
         table = read_table(x)
-        scores = {"x_scores": fitted.view_scores(table.matrix, 0, table.names, table.label)}
+        scores = {"x_scores": fitted.view_scores(table.matrix, 0, table.names, table.label, table.place)}
     else:
         scores = dict(zip(("x_scores", "y_scores"), fitted.transform(open_views(x, y)), strict=True))
     write_scores(output, scores)

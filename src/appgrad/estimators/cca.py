@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.finite import describe, require_finite
+from ..data.finite import Naming, require_finite
 from ..data.inputs import as_matrix
 from ..machine.arrays import Array
 from ..solvers.problem import Progress
@@ -218,7 +217,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     def _reconstructed(self, scores: Any, weights: Array, loadings: Array, mean: Array, name: str) -> Array:
         """Rows, by least squares of the columns on all scores; their covariance is weights'loadings."""
         scores = as_matrix(scores, name)
-        require_finite(scores, partial(describe, name, None))
+        require_finite(scores, Naming(name))
         if scores.shape[1] != loadings.shape[1]:
             raise ValueError(
                 f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"

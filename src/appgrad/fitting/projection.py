@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.blocks import BLOCK_BYTES, ENTRY_BYTES
-from ..data.finite import describe, require_finite
+from ..data.finite import Naming, Place, require_finite
 from ..data.kernels import Map
 from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
@@ -19,7 +19,8 @@ class Projection(NamedTuple):
     """A function from rows of one view to their scores: (rows - mean) @ weights.
 
     It holds only what this needs, so that it can be sent to workers. `label` and `names` are those of the
-    view and its columns, for errors; `features` maps rows to features, None if these are the columns.
+    view and its columns, `place` says where a row is, for errors; `features` maps rows to features, None if
+    these are the columns.
     """
 
     mean: Array
@@ -27,6 +28,7 @@ class Projection(NamedTuple):
     label: str
     names: Array | None = None
     features: Map | None = None
+    place: Place | None = None
 
     @property
     def n_features(self) -> int:
@@ -35,7 +37,7 @@ class Projection(NamedTuple):
 
     def __call__(self, x: Matrix, offset: int = 0) -> Array:
         """Return the scores of these rows; error messages number the first one `offset`."""
-        name = partial(describe, self.label, self.names)
+        name = Naming(self.label, self.names, self.place)
         if self.features is None:
             return project(x, self.mean, self.weights, name, offset)
         size = max(1, BLOCK_BYTES // (8 * self.features.n_features))
@@ -48,11 +50,8 @@ class Projection(NamedTuple):
         return scores
 
 
-def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 0) -> Array:
-    """(rows - mean) @ weights, a few rows at a time, in double precision.
-
-    `name` returns the name of a column, for errors.
-    """
+def project(rows: Matrix, mean: Array, weights: Array, name: Naming, offset: int = 0) -> Array:
+    """(rows - mean) @ weights, a few rows at a time, in double precision."""
     scores = np.empty((rows.shape[0], weights.shape[1]), dtype=_precision(rows))
     W = weights.astype(np.float64)
     sparse = hasattr(rows, "nnz")
@@ -69,8 +68,12 @@ def project(rows: Matrix, mean: Array, weights: Array, name: Any, offset: int = 
 
 
 def scores_of(views: Views, x: Projection, y: Projection) -> tuple[Array, Array]:
-    """Return the scores of all rows of both views."""
-    parts = views.reduce(partial(_block_scores, (x, y)), _joined)
+    """Return the scores of all rows of both views; errors call these by their own names."""
+    named = [
+        found._replace(label=naming.view_name, place=naming.row)
+        for found, naming in ((x, views.titles.naming(0)), (y, views.titles.naming(1)))
+    ]
+    parts = views.reduce(partial(_block_scores, (named[0], named[1])), _joined)
     return np.vstack([u for u, _ in parts]), np.vstack([v for _, v in parts])
 
 

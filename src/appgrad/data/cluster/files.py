@@ -15,6 +15,7 @@ from ..blocks import BLOCK_BYTES
 from ..files.hdf5_zarr import read_h5, read_zarr
 from ..files.mapped import stamp
 from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
+from ..files.places import place_in_files
 from ..files.readers import (
     HDF5,
     SVM,
@@ -131,7 +132,8 @@ def source_of(label: str, source: str, kind: str, paths: list[str], facts: list[
             chunks.append(Chunk(read, name, stop - start))
     row_bytes = 0.0 if first.steps is None else float(dtype.itemsize * width)
     smaller = "cut the files of {1} into parts of at most {0} rows"
-    return Source(tuple(chunks), label, first.names, None, False, dtype, row_bytes, smaller)
+    place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
+    return Source(tuple(chunks), label, first.names, None, False, dtype, row_bytes, smaller, place)
 
 
 def _listed(names: Array | None) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from ...machine.arrays import Array
 from ...machine.memory import physical_memory
 from ...machine.threads import blas_threads
+from ..finite import Place
 from .chunks import Chunk, Measured, measured
 
 # Rows are kept in the memory of workers if they take no more than KEPT_SHARE of it: from 0.6 on, Dask moves
@@ -90,7 +91,7 @@ class Source(NamedTuple):
     """One view as chunks, with the futures that some of them need; `persisted` if all chunks are futures.
 
     `dtype` and `row_bytes` are what is known of the rows before they are read; `smaller` is the advice on how
-    to get smaller chunks.
+    to get smaller chunks; `place` says where a row is if there are several files.
     """
 
     chunks: tuple[Chunk, ...]
@@ -101,6 +102,7 @@ class Source(NamedTuple):
     dtype: np.dtype[Any] | None = None
     row_bytes: float = 0.0
     smaller: str = "use chunks of at most {0} rows, as in {1}.rechunk(({0}, -1))"
+    place: Place | None = None
 
     @property
     def longest(self) -> int:

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,12 @@ import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
+from ..finite import Place
 from ..views import canonical_csr
 from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .mapped import Stamps, stamp, views_of
 from .parquet import read_parquet
+from .places import place_in_files
 from .spool import require_plausible
 from .text import Choose, read_svm, read_text
 
@@ -31,13 +34,15 @@ from .text import Choose, read_svm, read_text
 class Table(NamedTuple):
     """A matrix as it stands in a file, with its column names if the file has any.
 
-    `stamps` are those of the files that are read again in every pass.
+    `stamps` are those of the files that are read again in every pass. `place` says where a row is if there
+    are several files.
     """
 
     matrix: Matrix
     names: Array | None
     label: str
     stamps: Stamps
+    place: Place | None = None
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
@@ -49,6 +54,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
         names=(tables[0].names, tables[1].names),
         view_names=(tables[0].label, tables[1].label),
         stamps=tables[0].stamps | tables[1].stamps,
+        places=(tables[0].place, tables[1].place),
     )
 
 
@@ -81,7 +87,9 @@ def read_table(source: str) -> Table:
     changed = next((p for p in paths if stamp(p) != before[p]), None)
     if changed is not None:
         raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
-    return Table(matrix, names, source, before if kind in (".npy", ".zarr", *HDF5) else {})
+    stamps = before if kind in (".npy", ".zarr", *HDF5) else {}
+    place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
+    return Table(matrix, names, source, stamps, place)
 
 
 def selected(source: str) -> tuple[str, str | None, str | None]:
