@@ -9,8 +9,10 @@ import numpy as np
 
 from .problem import Limits
 
-# Points kept of a run; beyond, every second one is dropped.
+# Points kept of a run; beyond, every second one is dropped, and only every second step is kept from then on.
 POINTS = 256
+# Share of the points at the end of the run which tell where residuals are now.
+NOW = 1 / 16
 # Iterations, and seconds, before a rate means anything.
 FIRST, SOON = 8, 1.0
 # An estimate counts while the end that it foresees stays where it is: over the last third of the run, and
@@ -48,25 +50,31 @@ class TimeLeft:
 
     def __init__(self, limits: Limits, tol: float) -> None:
         self.limits, self.tol = limits, tol
+        # The last point is that of the last step; those before it are `stride` steps apart.
         self.points: list[Point] = []
+        self.steps, self.stride = 0, 1
 
     def after(self, spent: Limits, residual: float) -> Left:
         """The time left after a step; `spent` is what the run has used up so far."""
-        self.points.append(Point(spent, residual, np.nan))
+        self._add(Point(spent, residual, np.nan))
         budget = self._until_budget()
         if self.tol <= 0:
-            return self._thinned(Left(budget, None))
+            return Left(budget, None)
         found = self._until_tol()
         self.points[-1] = Point(spent, residual, found)
         if not self._holds():
-            return self._thinned(Left(None, budget))
-        return self._thinned(Left(found if budget is None else min(found, budget), None))
+            return Left(None, budget)
+        return Left(found if budget is None else min(found, budget), None)
 
-    def _thinned(self, left: Left) -> Left:
+    def _add(self, point: Point) -> None:
+        if self.points and self.steps % self.stride:
+            self.points[-1] = point
+        else:
+            self.points.append(point)
+        self.steps += 1
         if len(self.points) > POINTS:
-            # The first and the last one stay.
             del self.points[1:-1:2]
-        return left
+            self.stride *= 2
 
     def _until_budget(self) -> float | None:
         """Seconds until the first budget is used up, at the rate of the last half of the run."""
@@ -81,7 +89,7 @@ class TimeLeft:
     def _until_tol(self) -> float:
         """Seconds until the residual is `tol` if it falls as it did in the last half of the run, else NaN.
 
-        Its logarithm is taken to fall along a line, fitted by least squares.
+        Its logarithm falls by the slope of a line of least squares, from where it was on average at the end.
         """
         half = self.points[self._at(1 / 2) :]
         if len(self.points) < FIRST or not all(0 < point.residual < np.inf for point in half):
@@ -89,7 +97,8 @@ class TimeLeft:
         t, r = np.array([point.seconds for point in half]), np.log([point.residual for point in half])
         t -= t[-1]
         slope = float((t - t.mean()) @ r) / max(float((t - t.mean()) @ t), 1e-300)
-        above = float(r.mean() - slope * t.mean() - np.log(self.tol))
+        end = slice(-max(3, int(NOW * len(self.points))), None)
+        above = float(r[end].mean() - slope * t[end].mean() - np.log(self.tol))
         return max(0.0, above / -slope) if slope < 0 else np.nan
 
     def _holds(self) -> bool:
