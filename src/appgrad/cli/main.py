@@ -119,7 +119,7 @@ def options(
     """Canonical correlation analysis on files."""
 
 
-@app.command()
+@app.command(short_help="Fit CCA to two files, and check it on held-out rows.")
 def fit(
     x: XSource,
     y: YSource,
@@ -178,7 +178,7 @@ def fit(
     fit_files(FitArguments(**asked))
 
 
-@app.command()
+@app.command(short_help="Say which solver a fit would take, and its cost.")
 def plan(x: XSource, y: YSource, k: Components = 2, as_json: Json = False) -> None:
     """Say which solver a fit would take, and what each is expected to cost, before anything long runs.
 
@@ -205,7 +205,7 @@ def transform(
     transform_files(model, x, y, output)
 
 
-@app.command()
+@app.command(short_help="Correlations of a model on other rows.")
 def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     """Correlations of the scores of these rows, with the weights of the model."""
     with signals.at_once():
@@ -214,7 +214,7 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     score_files(model, x, y, as_json)
 
 
-@app.command()
+@app.command(short_help="Show a model and its leading features.")
 def inspect(
     model: Model,
     x_names: Names = None,
@@ -229,7 +229,7 @@ def inspect(
     inspect_model(model, x_names, y_names, top, as_json)
 
 
-@app.command()
+@app.command(short_help="Write an HTML page that shows a model.")
 def report(
     model: Model,
     x: Annotated[
@@ -252,7 +252,7 @@ def report(
     report_model(model, x, y, output, (x_names, y_names), labels, top)
 
 
-@app.command()
+@app.command(short_help="CCA of the halves of scikit-learn's digits.")
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure.")] = Path("demo"),
 ) -> None:
@@ -263,7 +263,7 @@ def demo(
     show_digits(output)
 
 
-@app.command()
+@app.command(short_help="Run an experiment of the paper.")
 def experiment(
     name: Annotated[str, typer.Argument(metavar="|".join(EXPERIMENTS), help="Which one.")],
     data: Annotated[
