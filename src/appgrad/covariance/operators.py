@@ -118,6 +118,10 @@ class Cross(NamedTuple):
     means: tuple[Array, Array] | None = None
 
 
+# The largest relative error of the variance of a direction that counts as known.
+KNOWN = 0.5
+
+
 class Rounding(NamedTuple):
     """What rounding does to correlations: `eps` of the entries, `condition` of the matrices factored.
 
@@ -134,13 +138,15 @@ class Rounding(NamedTuple):
         """Bounds on the errors of correlations, infinite if nothing is known.
 
         `sizes` are the squared terms of scores of variance one, of at most p columns. An entry of S is known
-        to eps times the standard deviations of its columns: phi'S phi to eps p sum_i S_ii phi_i^2. Directions
-        of low variance are known to eps times the condition. If that is small beside rho, they mix with the
-        pair to first order, which changes rho by the square.
+        to eps times the standard deviations of its columns: phi'S phi to eps p sum_i S_ii phi_i^2. The
+        covariances of a direction of low variance v are known to eps / sqrt(v), if v itself is known; they
+        change rho by their square. The factor is larger than any seen (tests/fuzz.py).
         """
-        each = 4 * self.eps * max(p, self.terms)
+        each = 16 * self.eps * max(p, self.terms)
         first = each * (sizes if self.squared else np.sqrt(sizes))
-        most = each * self.condition
+        if self.squared and not each * self.condition < KNOWN:
+            return np.full(len(rho), np.inf)
+        most = each * (np.sqrt(self.condition) if self.squared else self.condition)
         return np.asarray(first + np.minimum(most, most * (most / np.maximum(rho, 1e-300))))
 
 

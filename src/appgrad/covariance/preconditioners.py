@@ -21,6 +21,8 @@ MARGIN = 1.05
 # Views of at most this many columns are preconditioned by the covariance of a sample of this many rows for
 # each column: its eigenvectors take less than a second.
 SAMPLED, SAMPLE_ROWS = 1000, 4
+# Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others.
+SHOWN_ROWS = 30
 
 
 def warm_up_rows(views: Views, endless: bool = False) -> int:
@@ -180,17 +182,27 @@ def exact(cov: Covariance) -> Preconditioner:
     return Preconditioner(*sides)
 
 
-def sampled(S: Array, ridge: Array, side: ViewPreconditioner, rows: int) -> ViewPreconditioner:
-    """The inverse of the covariance S of a sample of `rows` rows, in the units of a diagonal preconditioner.
+def sampled(Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool) -> ViewPreconditioner:
+    """The inverse of the covariance of a sample of centred rows Z, for the columns it shows well enough.
 
-    Directions of little variance are those of the sample, exact to a small factor (Avron, Maymounkov & Toledo
-    2010): a pair hidden in the difference of two columns that nearly coincide is found. A direction without
-    any variance in the sample counts as one that a single row has.
+    Z is in the units of the diagonal preconditioner `side`, in which all columns have a variance of about 1,
+    and so is the ridge. Directions of little variance are those of the sample, exact to a small factor
+    (Avron, Maymounkov & Toledo 2010): a pair hidden in the difference of two columns that nearly coincide is
+    found. Columns that have a part in few rows, or another variance in the sample, keep their diagonal. With
+    the `whole` of the rows, all columns are known.
     """
-    d = side.d
-    values, V = np.linalg.eigh(S * d[:, None] * d + np.diag(ridge * d * d))
-    unseen = values <= len(values) * EPS * max(values[-1], 0.0)
-    return ViewPreconditioner(d, V, np.where(unseen, 1 / rows, values), 1.0)
+    n, squares = len(Z), np.einsum("ij,ij->j", Z, Z)
+    rows = squares**2 / np.maximum(np.einsum("ij,ij,ij,ij->j", Z, Z, Z, Z), 1e-300)
+    clear = np.flatnonzero(whole | ((rows >= SHOWN_ROWS) & (squares > n / 4) & (squares < 4 * n)))
+    S, r = Z[:, clear].T @ Z[:, clear] / n, ridge[clear]
+    values, W = np.linalg.eigh(S + np.diag(r))
+    # A direction without any variance in the sample, if other rows may have some, counts as one that a single
+    # row has.
+    least = len(values) * EPS * max(values[-1:], default=0.0)
+    unseen = (values if whole else values - r @ W**2) <= least
+    V = np.zeros((len(side.d), len(clear)))
+    V[clear] = W
+    return ViewPreconditioner(side.d, V, np.where(unseen, np.maximum(values, 1 / n), values), 1.0)
 
 
 def low_rank(

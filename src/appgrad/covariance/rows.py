@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.arrays import gathered
+from ..data.arrays import ArrayViews, gathered
 from ..data.blocks import ENTRY_BYTES
 from ..data.derived import ColumnViews
 from ..data.views import Block, Views
@@ -101,14 +101,15 @@ class RowCovariance(RowProducts):
 
     def _sampled(self, rng: np.random.Generator) -> Preconditioner:
         """The covariances of a sample of rows for narrow views, the diagonals for others."""
-        rows = sample_rows(self.views)
-        sample, sides = self._sample(rows, rng), []
-        for view, (side, u) in enumerate(zip(jacobi(self), self.units.views, strict=True)):
+        drawn = self._sample(sample_rows(self.views), rng).views
+        assert isinstance(drawn, ArrayViews)
+        sides, centred = [], any(np.any(view.mean) for view in self.units.views)
+        for x, side, u in zip((drawn.x, drawn.y), jacobi(self), self.units.views, strict=True):
             assert side is not None
             if len(side.d) <= SAMPLED:
-                columns = [np.arange(len(side.d)) if view == i else np.zeros(0, int) for i in (0, 1)]
-                S = _on_matrices(ColumnViews(sample.views, *columns), self.units.restricted(*columns))
-                side = sampled(S.matrices[2 * view], u.ridge, side, rows)
+                Z = (to_dense(x).astype(np.float64) - u.mean) * (u.scale * side.d)
+                Z = Z - Z.mean(axis=0) if centred else Z
+                side = sampled(Z, u.ridge * side.d**2, side, whole=len(Z) == self.n)
             sides.append(side)
         return Preconditioner(*sides)
 

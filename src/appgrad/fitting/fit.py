@@ -14,15 +14,15 @@ from sklearn.utils import check_random_state
 
 from ..data.derived import CountedViews
 from ..data.views import Views
-from ..machine.arrays import EPS
 from ..machine.threads import are_few, blas_limit, limit_for_factor
 from ..solvers.costs import OVERSAMPLING, READING
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
+from ..solvers.shortfall import ROUNDED
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
 from .remarks import Remark, like_noise, overfit_remarks, said, shortfall_remarks
-from .solving import LOSS, solving
+from .solving import solving
 from .streams.steps import StepStream
 from .streams.sums import SumStream
 
@@ -140,7 +140,7 @@ def fit_of_stream(
         solution = solve()
     seconds, tcc = time.perf_counter() - start, float(solution.correlations.sum())
     remarks: list[Remark] = []
-    if solution.condition * EPS > LOSS:
+    if not np.isnan(solution.condition) and not np.all(solution.error_bounds < ROUNDED):
         remarks += said(
             f"the covariances are ill-conditioned ({solution.condition:.1e}), and the rows are gone: use "
             "a ridge, or fit with solver='qr'",

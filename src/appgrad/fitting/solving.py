@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.derived import CountedViews
-from ..machine.arrays import EPS
 from ..solvers import registry
 from ..solvers.canonical import RankError
 from ..solvers.loop import iterate
@@ -18,7 +17,8 @@ from ..solvers.protocol import IterativeSolver, Options
 from .choose import Choice, choice_of, direct_solver
 
 Callback = Callable[[Progress], Any]
-# Rounding in squared quantities is amplified by the condition number: above this loss, go back to the data.
+# Rounding in squared quantities is amplified by the condition number: if it may change correlations by more
+# than this, go back to the data.
 LOSS = 1e-7
 
 
@@ -46,7 +46,7 @@ def solving(
         # Covariances lose directions of low variance, which the data may still have.
         if not free:
             raise
-    if free and (solution is None or solution.condition * EPS > LOSS):
+    if free and (solution is None or not np.all(solution.error_bounds < LOSS)):
         if solution is not None:
             reason = (
                 f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"

@@ -26,7 +26,7 @@ ITERATIONS = 1000
 # Squares of correlations below this are lost to underflow.
 TINY = 1e-50
 # With fewer passes, none is spent on a sample of rows for the preconditioner.
-SHORT = 10
+SHORT = 6
 
 
 class Ready(NamedTuple):

@@ -36,8 +36,9 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
     condition = max(condition_x, condition_y)
     ranks = fx.dimensions(views.n_samples), fy.dimensions(views.n_samples)
-    # Weights of rows say nothing of rounding: it is that of the eigenvectors.
-    bounds = residual + Rounding(EPS, condition).bounds(rho, np.ones(k), views.n_samples)
+    # Eigenvalues of K are known to eps times the largest one.
+    sizes = sum(f.s.max() ** 2 / views.n_samples * np.sum(c * c, axis=0) for f, c in ((fx, a), (fy, b)))
+    bounds = residual + Rounding(EPS, condition).bounds(rho, np.asarray(sizes), views.n_samples)
     return solution(cov, rho, A, B, error_bounds=bounds, ranks=ranks)._replace(condition=condition)
 
 

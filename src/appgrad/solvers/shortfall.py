@@ -15,7 +15,9 @@ from .protocol import Outcome
 DEPENDENT = 1e6
 # Bounds of rounding errors above this are worth a warning: errors themselves are a tenth of them at most
 # (near-collinear columns, 5 to 50 of them).
-ROUNDED = 1e-5
+ROUNDED = 3e-5
+# Steps on minibatches are noisy: a third of a thousandth of the correlation is little to miss.
+LITTLE = 3e-4
 # Residuals of a result over tol, above which a run that ended by its own residuals has not reached tol. In
 # another norm, they were at most 2.7 tol where the result was right, and above 60 where it was not.
 CONTRADICTED = 10
@@ -87,6 +89,28 @@ def contradicted(outcome: Outcome) -> list[str]:
         f"{options.solver} ended after {outcome.progress.iteration} iterations, but its result has residuals "
         f"of up to {worst:.2g}, above tol={options.tol:g}: rounding hides directions that vary little. Total "
         f"correlation captured: {outcome.captured:.4f}; use a larger ridge, or solver='qr'"
+    ]
+
+
+def unfinished(outcome: Outcome) -> list[str]:
+    """A remark on a run of a fixed length whose residuals allow it to miss more than a little.
+
+    A pair with the residual r is within r of a correlation, and within r^2 / gap if others are further away.
+    Others are not known: a tenth of the correlation itself is taken for the gap.
+    """
+    options, solution = outcome.options, outcome.solution
+    rho = solution.correlations
+    judged = not any(solution.ranks) or outcome.progress.stopped == "callback"
+    if options.sparsity is not None or judged or outcome.captured <= 0:
+        return []
+    r = solution.residuals * rho[0]
+    share = float(np.sum(np.minimum(r, r * r / np.maximum(0.1 * rho, 1e-300)))) / outcome.captured
+    if share <= 3 * max(options.tol, LITTLE):
+        return []
+    return [
+        f"{options.solver} ended with residuals of up to {outcome.worst:.2g}: it may miss {share:.1%} of the "
+        f"total correlation, {outcome.captured:.4f}, or more. Allow more passes (max_passes), or use "
+        "solver='lobpcg'"
     ]
 
 

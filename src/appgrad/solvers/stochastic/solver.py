@@ -19,7 +19,7 @@ from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin,
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import BATCH_SIZE, Options, Outcome, Run
-from ..shortfall import out_of_budget
+from ..shortfall import out_of_budget, unfinished
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
@@ -72,8 +72,8 @@ class StochasticSolver:
         return Cost(self.name, passes, passes * each, thin_memory(views, part.width, DOUBLES))
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Return warnings about a run that ended on a budget the user set; it always runs to its budget."""
-        return out_of_budget(outcome, has_tol=False)
+        """Return warnings about a run that ended on a budget, set by the user or the default one."""
+        return out_of_budget(outcome, has_tol=False) or unfinished(outcome)
 
 
 class KernelStochasticSolver(StochasticSolver):
@@ -138,15 +138,17 @@ def _finished(
         A, B = limited(diagnostics.A, diagnostics.B, at_hand.diagonal(), options.sparsity)
         require_left(A, B, k, options.sparsity)
         diagnostics = diagnostics._replace(A=A, B=B)
+    # Residuals in a norm that knows directions of low variance tell how much a run may still miss.
+    norm = at_hand.preconditioner("sample", np.random.default_rng(0))
     if batches.whole is not None:
-        return canonical(at_hand, diagnostics.A, diagnostics.B, k)
+        return canonical(at_hand, diagnostics.A, diagnostics.B, k, norm=norm)
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
         return estimated(buffer, diagnostics, k)
     m = buffer.moments if batches.complete else moments(views, problem.center)
     cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
-    return canonical(cov, diagnostics.A, diagnostics.B, k)
+    return canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
