@@ -225,4 +225,22 @@ MUTATIONS = [
         "rows = (None, None) if is_views(X) else (X, X)",
         "test_frames_keep_the_index_of_their_rows[cca]",
     ),
+    Mutation(
+        "reporting",
+        'return f"{a} and {b}"',
+        'return f"{x} and {y}"',
+        "test_titles_are_names",
+    ),
+    Mutation(
+        "cli",
+        "found[view] = np.array(names, dtype=object)",
+        "pass",
+        "test_names_of_columns_are_kept_in_the_model",
+    ),
+    Mutation(
+        "estimators",
+        "        with SETTING:\n            # If another",
+        "        if True:\n            # If another",
+        "test_setting_the_solution_is_one_step_for_other_threads",
+    ),
 ]

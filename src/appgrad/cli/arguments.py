@@ -32,6 +32,11 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file writt
 Components = Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")]
 Solver = Annotated[str, typer.Option(help=solver_help())]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Scale = Annotated[bool, typer.Option("--scale", help="Columns in units of their standard deviations.")]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Groups or numbers of rows: a text file, a line a row; or a column.", metavar="SRC"),
+]
 Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 
 
