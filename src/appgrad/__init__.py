@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .fitting.plan import plan
     from .fitting.remarks import OverfitWarning
     from .metrics import correlations, pcc, subspace_distance, tcc
+    from .reporting.report import report
 
 __all__ = [
     "CCA",
@@ -33,6 +34,7 @@ __all__ = [
     "pcc",
     "plan",
     "plots",
+    "report",
     "sparse_path",
     "subspace_distance",
     "tcc",
@@ -52,6 +54,7 @@ _HOMES = {
     "open_views": "data.sources",
     "pcc": "metrics",
     "plan": "fitting.plan",
+    "report": "reporting.report",
     "sparse_path": "estimators.sparse_path",
     "subspace_distance": "metrics",
     "tcc": "metrics",

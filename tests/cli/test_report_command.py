@@ -22,7 +22,7 @@ def test_a_fit_with_a_report(folder, run):
     for rho in (*record["training_correlations"], *record["held_out_correlations"]):
         assert f"{rho:.4f}".replace("-", "\N{MINUS SIGN}") in again
     for words in (
-        "x.csv and y.npy",
+        "<h1><bdi>x and y</bdi></h1>",
         "400 rows",
         "n3",
         "a second fit without 40 random rows",

@@ -261,4 +261,22 @@ MUTATIONS = [
         "bad = np.isnan(values)",
         "test_finite_rows_never_give_infinite_results[float64]",
     ),
+    Mutation(
+        "reporting",
+        'return f"{a} and {b}"',
+        'return f"{x} and {y}"',
+        "test_titles_are_names",
+    ),
+    Mutation(
+        "cli",
+        "found[view] = np.array(names, dtype=object)",
+        "pass",
+        "test_names_of_columns_are_kept_in_the_model",
+    ),
+    Mutation(
+        "estimators",
+        "        with SETTING:\n            # If another",
+        "        if True:\n            # If another",
+        "test_setting_the_solution_is_one_step_for_other_threads",
+    ),
 ]

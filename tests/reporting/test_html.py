@@ -25,7 +25,8 @@ def test_what_a_report_says(data):
     assert "300 rows" in html
     assert "CCA(n_components=3)" in html
     assert "exact: the covariances of 6 + 6 columns" in html
-    assert "exact is a direct solver: nothing to converge." in html
+    # Direct solvers do not converge.
+    assert "Convergence" not in Page(html).texts["h2"]
     assert "too high where rows are few" not in html
     assert len(re.findall('<section class="component"', html)) == 3
     captions = [caption for caption in text["caption"] if "View" in caption]
@@ -42,7 +43,7 @@ def test_what_is_missing_is_said(data):
     assert "appgrad report model.cca X Y" in html
     assert "too high where rows are few" in html
     assert '<figure id="scores" hidden>' in html
-    assert '<figure id="convergence" hidden>' in html
+    assert '<figure id="convergence"' not in html
 
 
 def test_hostile_names_are_data(data):
@@ -107,3 +108,12 @@ def test_a_command_is_shown_as_it_was_typed(data):
     assert "appgrad fit &#x27;a  b.npy&#x27; y.npy</" in html
     assert "says the model file" not in html
     assert "appgrad fit &#x27;a  b.npy&#x27; y.npy  # says the model file" in report_of(model)
+
+
+def test_iterative_solvers_have_a_section_on_convergence(data):
+    steps = CCA(2, solver="appgrad", random_state=0).fit(*data)
+    stream = CCA(2, solver="stochastic", random_state=0).partial_fit(*data)
+    for model, words in ((steps, 'id="curve"'), (stream, "Rows came as a stream")):
+        html = report_of(model)
+        assert "Convergence" in Page(html).texts["h2"]
+        assert words in html

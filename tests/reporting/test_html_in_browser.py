@@ -193,6 +193,18 @@ def test_dark_mode_and_small_screens(browser, hostile):
     assert dark != opened(browser, hostile).execute_script(point)
 
 
+def test_titles_of_pictures_fit_a_small_screen(browser, hostile):
+    script = """const svg = document.getElementById('scatter').getBoundingClientRect();
+        const title = document.querySelector('#scatter .title'), box = title.getBoundingClientRect();
+        const first = document.querySelector('#scatter .grid').getBoundingClientRect();
+        return [svg.right - box.right, first.top - box.bottom, title.textContent]"""
+    for width, text in ((1200, ", rows of the fit"), (390, "rows of the fit"), (330, "rows of the fit")):
+        opened(browser, hostile, width)
+        beside, below, title = browser.execute_script(script)
+        assert min(beside, below) >= 0
+        assert title.endswith(text)
+
+
 def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model = CCA(1, ridge=2.0).fit(*data)
     model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds")))

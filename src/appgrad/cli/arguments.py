@@ -57,6 +57,11 @@ LogLevel = Annotated[
         callback=known_level,
     ),
 ]
+Scale = Annotated[bool, typer.Option("--scale", help="Columns in units of their standard deviations.")]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Groups or numbers of rows: a text file, a line a row; or a column.", metavar="SRC"),
+]
 Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 
 

@@ -20,10 +20,11 @@ from ..estimators.cca import CCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
 from ..inference.holdout import HeldOut, held_out
-from ..reporting.features import names_of
+from ..reporting.features import lines_of, names_of
 from ..reporting.html import write_report
-from ..reporting.rows_shown import rows_of_fit, with_rows
+from ..reporting.rows_shown import labels_of, require_labels, rows_of_fit, with_rows
 from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
+from ..reporting.titles import title_of
 from ..solvers import registry
 from . import signals
 from .arguments import numbers, typed
@@ -64,6 +65,10 @@ class FitArguments(NamedTuple):
     report: Path | None
     log_level: str | None
     as_json: bool
+    scale: bool = False
+    x_names: Path | None = None
+    y_names: Path | None = None
+    labels: str | None = None
 
 
 def fit_files(asked: FitArguments) -> None:
@@ -81,7 +86,7 @@ def fit_files(asked: FitArguments) -> None:
         summary = summary_of(model, timing=timing)
         summary = replace(summary, remarks=(*summary.remarks, *unsaved), files=views.notes)
         # Results are shown even if the report fails.
-        lost = None if asked.report is None else report_fit(model, views, summary, asked.report)
+        lost = None if asked.report is None else report_fit(model, views, summary, asked)
     show_fit(summary, asked, lost)
 
 
@@ -100,6 +105,7 @@ def model_of(asked: FitArguments) -> CCA:
     return (SparseCCA if sparsity else CCA)(
         asked.k,
         solver=asked.solver,
+        scale=asked.scale,
         ridge=asked.ridge if asked.ridge == "auto" else numbers(asked.ridge, "--ridge", float),
         max_seconds=asked.seconds,
         max_passes=asked.passes,
@@ -127,7 +133,10 @@ def require_files(asked: FitArguments) -> None:
     require_checkpoint(asked.checkpoint, asked.resume)
     for path in (asked.output, asked.report):
         if path is not None:
-            require_output(path, asked.x, asked.y)
+            read = (asked.x, asked.y, asked.x_names, asked.y_names, asked.labels)
+            require_output(path, *(str(source) for source in read if source is not None))
+    if asked.labels is not None and asked.report is None:
+        raise typer.BadParameter("--labels colour the scores of a report: give --report too")
     files = {"--checkpoint": asked.checkpoint, "--output": asked.output, "--report": asked.report}
     require_different({option: path for option, path in files.items() if path is not None})
 
@@ -148,7 +157,8 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
         warnings.simplefilter("always")
         watch.begin("reading files")
         try:
-            views = open_views(asked.x, asked.y, client=client)
+            views = named_views(open_views(asked.x, asked.y, client=client), asked)
+            require_labels(labels_of(asked.labels), views.n_samples, str(asked.labels))
             origin = Origin(*views.view_names, typed())
             with noted(views.notes):
                 model.set_params(callback=watch.step).fit(watch.views("fit", views))
@@ -162,6 +172,23 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
     if asked.checkpoint is not None and not registry.is_iterative(model.solver_):
         remarks.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
     model.record_provenance(origin._replace(remarks=tuple(remarks)))
+    return views
+
+
+def named_views(views: Views, asked: FitArguments) -> Views:
+    """The views of two files, with the names of columns given for files that have none."""
+    found = list(views.names)
+    for view, file in enumerate((asked.x_names, asked.y_names)):
+        if file is None:
+            continue
+        option, label, p = f"--{'xy'[view]}-names", views.view_names[view], views.widths[view]
+        if found[view] is not None:
+            raise ValueError(f"{label} has names of its own: leave {option} out")
+        names = lines_of(file, "a column name")
+        if len(names) != p:
+            raise ValueError(f"{file} has {len(names)} names, {label} has {p} columns")
+        found[view] = np.array(names, dtype=object)
+    views.names = found[0], found[1]  # type: ignore[misc]
     return views
 
 
@@ -233,14 +260,15 @@ def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
     return []
 
 
-def report_fit(model: CCA, views: Views, summary: Summary, path: Path) -> str | None:
+def report_fit(model: CCA, views: Views, summary: Summary, asked: FitArguments) -> str | None:
     """Write a report of the fit; returns the reason if that fails."""
+    assert asked.report is not None
     try:
         named = with_components(summary, model, (names_of(model, "x"), names_of(model, "y")))
         origin = summary.origin
         assert origin is not None
-        page = with_rows(named, rows_of_fit(model, views))
-        write_report(path, page, title=f"{origin.x} and {origin.y}", command=origin.command)
+        page = with_rows(named, rows_of_fit(model, views, labels_of(asked.labels)))
+        write_report(asked.report, page, title=title_of(origin.x, origin.y), command=origin.command)
     except (*FAILURES, KeyboardInterrupt) as error:
         return f"no report: {reason(error)}"
     return None

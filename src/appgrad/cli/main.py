@@ -19,7 +19,19 @@ with signals.at_once():
     import typer
 
     from ..version import __version__
-    from .arguments import EXPERIMENTS, Components, Json, LogLevel, Model, Names, Solver, XSource, YSource
+    from .arguments import (
+        EXPERIMENTS,
+        Components,
+        Json,
+        Labels,
+        LogLevel,
+        Model,
+        Names,
+        Scale,
+        Solver,
+        XSource,
+        YSource,
+    )
     from .failures import FAILED, FAILURES, FailedError, interrupted, reason
     from .terminal import err, print_json, say
     from .wording import in_options
@@ -127,6 +139,7 @@ def fit(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to save the model.")] = None,
     solver: Solver = "auto",
     ridge: Annotated[str, typer.Option(help="auto, a number, or one per view: RX,RY.")] = "auto",
+    scale: Scale = False,
     n_nonzero: Annotated[
         str | None, typer.Option(help="Sparse components: columns to use, N or NX,NY.", metavar="N|NX,NY")
     ] = None,
@@ -163,6 +176,9 @@ def fit(
         typer.Option(help="Work on a Dask cluster, or on N processes here.", metavar="ADDRESS|local[:N]"),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Where to write a report, an HTML file.")] = None,
+    x_names: Names = None,
+    y_names: Names = None,
+    labels: Labels = None,
     log_level: LogLevel = None,
     as_json: Json = False,
 ) -> None:
@@ -244,7 +260,7 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = ...,  # type: ignore[assignment]
     x_names: Names = None,
     y_names: Names = None,
-    labels: Annotated[Path | None, typer.Option(help="Text file with a group or number a row.")] = None,
+    labels: Labels = None,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Features to show for each component.")] = 10,
 ) -> None:
     """Write an HTML page that shows a model: correlations, leading features, convergence.

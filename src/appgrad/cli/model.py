@@ -13,8 +13,9 @@ from ..estimators.model_file import load
 from ..metrics import correlations
 from ..reporting.features import names_of
 from ..reporting.html import write_report
-from ..reporting.rows_shown import rows_shown, with_rows
+from ..reporting.rows_shown import labels_of, rows_shown, with_rows
 from ..reporting.summary import summary_of, to_json, with_components
+from ..reporting.titles import name_of
 from .arguments import typed
 from .output_checks import require_output
 from .score_files import WRITERS, write_scores
@@ -85,7 +86,7 @@ def report_model(
     y: str | None,
     output: Path,
     names: tuple[Path | None, Path | None],
-    labels: Path | None,
+    labels: str | None,
     top: int,
 ) -> None:
     """Write an HTML page that shows a model, and the scores of rows if these are given."""
@@ -96,12 +97,16 @@ def report_model(
     fitted = load(model)
     require_output(output, *(str(file) for file in (model, x, y, *names, labels) if file is not None))
     known = names_of(fitted, "x", names[0]), names_of(fitted, "y", names[1])
-    rows = None if x is None or y is None else rows_shown(fitted, open_views(x, y), labels)
+    rows = (
+        None
+        if x is None or y is None
+        else rows_shown(fitted, open_views(x, y), labels_of(labels), str(labels))
+    )
     summary = with_components(summary_of(fitted), fitted, known, top)
     write_report(
         output,
         summary if rows is None else with_rows(summary, rows),
-        title=str(model),
+        title=name_of(str(model)),
         command=typed(),
     )
     say(f"report    written to {output}")

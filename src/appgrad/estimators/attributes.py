@@ -14,6 +14,7 @@ from ..fitting.remarks import Remark, issue
 from ..fitting.streams.steps import StepStream
 from ..fitting.streams.sums import SumStream
 from ..machine.arrays import Array
+from ..version import __version__
 from .fitted import Fitted
 from .provenance import Origin
 
@@ -150,6 +151,11 @@ class FittedAttributes:
     def provenance(self) -> Origin | None:
         """The files and the command that the model comes from; None for fits in Python."""
         return None if self._fitted is None else self._fitted.provenance
+
+    @property
+    def version(self) -> str:
+        """The version of appgrad that fitted the model, or wrote the file it comes from."""
+        return (None if self._fitted is None else self._fitted.version) or __version__
 
     def record_provenance(self, origin: Origin | None) -> None:
         """Record the files and the command that the model comes from."""

@@ -38,12 +38,14 @@ class Rows(NamedTuple):
 class Fitted(NamedTuple):
     """A fitted model: its rows, its fit, and the files it comes from, which only the command line records.
 
-    `fit` is None for a stream that has not been solved yet.
+    `fit` is None for a stream that has not been solved yet. `version` is that of the appgrad that wrote the
+    file of a loaded model; None for a fit of this process.
     """
 
     rows: Rows
     fit: Fit | None = None
     provenance: Origin | None = None
+    version: str | None = None
 
     def without_overfit(self) -> Fitted:
         """A copy without the warnings about overfitting."""

@@ -114,7 +114,9 @@ def _model(arrays: dict[str, Array], meta: dict[str, Any]) -> BaseCCA:
             origin = Origin.unpacked(meta["origin"], len(fit.solution.correlations))
     if meta.get("stream") is not None or not fitted:
         model._stream = _stream(arrays, meta, rows)
-    model._fitted = Fitted(rows, fit, origin)
+    library = meta.get("library")
+    version = shown(library, LENGTH) if isinstance(library, str) else None
+    model._fitted = Fitted(rows, fit, origin, version)
     return model
 
 

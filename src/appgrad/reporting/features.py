@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,19 @@ from ..machine.arrays import Array
 
 def names_of(model: BaseCCA, view: str, file: Path | None = None) -> list[str]:
     """Names of the columns of a view: from a file, from the fit, or x0, x1 ..."""
+    names = None if file is None else lines_of(file, "a column name")
+    return checked_names(model, view, names, str(file))
+
+
+def checked_names(model: BaseCCA, view: str, names: Sequence[str] | None, label: str) -> list[str]:
+    """Names of the columns of a view: these, those of the fit, or x0, x1 ...; `label` is for errors."""
     p = model.n_features_in_ if view == "x" else model.n_features_y_
-    if file is None:
+    if names is None:
         fitted = getattr(model, "feature_names_in_" if view == "x" else "feature_names_y_", None)
         return [f"{view}{j}" for j in range(p)] if fitted is None else [str(name) for name in fitted]
-    names = lines_of(file, "a column name")
     if len(names) != p:
-        raise ValueError(f"{file} has {len(names)} names, the model has {p} columns in this view")
-    return names
+        raise ValueError(f"{label} has {len(names)} names, the model has {p} columns in this view")
+    return [str(name) for name in names]
 
 
 def lines_of(file: Path, expected: str) -> list[str]:

@@ -22,6 +22,7 @@ from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
 from ..version import __version__
 from .summary import Summary, json_list
+from .titles import heading
 
 # Correlations of components by the heading of their column; None where one is not known.
 Columns = dict[str, list[float | None]]
@@ -38,6 +39,15 @@ NO_TEST = (
     "by others: <code>appgrad fit --holdout 0.1</code>, or <code>appgrad report model.cca X Y</code> with "
     "new rows."
 )
+CONVERGENCE = (
+    '<section aria-labelledby="way">\n<h2 id="way">Convergence</h2>\n{}\n</section>\n'  # its content
+)
+CURVE = """<figure id="convergence">
+<div class="controls"><span><label for="axis">Correlation captured by</label>\
+<select id="axis" autocomplete="off"></select></span></div>
+<svg class="chart" id="curve" role="img" aria-label="Convergence"></svg>
+<figcaption>The sum of the correlations of all components after each step.{}</figcaption>
+</figure>"""
 FALLS = " It falls while columns are left out."
 FORCED = "* forced: there are too few rows"
 # Style of each column: correlations of training rows, of a problem with a ridge, or of other rows.
@@ -74,6 +84,7 @@ def page(summary: Summary, *, title: str, command: str) -> str:
     columns = {name: json_list(values) for name, values in summary.columns.items()}
     parts = {
         "title": escape(title),
+        "heading": heading(title),
         "estimator": escape(summary.estimator),
         "lead": _lead(summary, columns),
         "remarks": _remarks(summary.remarks),
@@ -83,9 +94,7 @@ def page(summary: Summary, *, title: str, command: str) -> str:
         "scores_hidden": "" if summary.scores else " hidden",
         "rows": _rows(summary.scores),
         "components": _components(summary),
-        "falls": FALLS if summary.measure == "weight" else "",
-        "history_hidden": "" if summary.history else " hidden",
-        "no_history": f"<p>{escape(summary.no_history)}</p>" if summary.no_history else "",
+        "convergence": _convergence(summary),
         "about": "".join(
             f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
             for name, text in _about(summary).items()
@@ -159,6 +168,15 @@ def _lead(summary: Summary, columns: Columns) -> str:
 def _listed(words: list[str]) -> str:
     """Words joined by "and", and by commas if there are more than two."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+
+
+def _convergence(summary: Summary) -> str:
+    """The section on convergence; direct solvers have none."""
+    if summary.history is None and not summary.no_history:
+        return ""
+    if summary.history is None:
+        return CONVERGENCE.format(f"<p>{escape(summary.no_history)}</p>")
+    return CONVERGENCE.format(CURVE.format(FALLS if summary.measure == "weight" else ""))
 
 
 def _remarks(remarks: tuple[str, ...]) -> str:

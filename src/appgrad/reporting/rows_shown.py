@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.display import shown
+from ..data.files.readers import read_table
 from ..data.views import Views
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
@@ -20,6 +21,8 @@ from .summary import Summary, json_list, overfitted
 # Most rows whose scores are shown, most numbers in all, and fewest rows: many components get fewer rows, so
 # that files stay small.
 ROWS, NUMBERS, LEAST = 2000, 40_000, 200
+# Endings of files that hold numbers rather than lines of text.
+NUMBERS_IN = (".npy", ".npz", ".parquet", ".h5", ".hdf5", ".zarr")
 
 
 class RowsShown(NamedTuple):
@@ -45,18 +48,35 @@ def with_rows(summary: Summary, rows: RowsShown) -> Summary:
     )
 
 
-def rows_of_fit(model: BaseCCA, views: Views) -> RowsShown:
-    """The rows of the fit; their correlations are in the model already."""
-    return RowsShown(scores_of(model, views), {}, (), {})
+def labels_of(source: str | None) -> Any:
+    """The group or number of each row, from a text file with a line for each, or from a column of numbers."""
+    if source is None:
+        return None
+    if "::" not in source and not source.endswith(NUMBERS_IN):
+        return lines_of(Path(source), "a group or number")
+    table = read_table(source).matrix
+    if table.shape[1] != 1:
+        raise ValueError(f"{source} has {table.shape[1]} columns: choose the labels with ::columns=")
+    column = table[:, :]
+    return np.asarray(column.toarray() if hasattr(column, "toarray") else column)[:, 0]
 
 
-def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> RowsShown:
-    """Rows that may differ from those of the fit; `labels` is a file with the group or number of each."""
+def require_labels(labels: Any, n: int, label: str) -> None:
+    """Raise an error unless there is one label for each of n rows; `label` is what they are called."""
+    if labels is not None and len(labels) != n:
+        header = "; is the first a header?" if len(labels) == n + 1 else ""
+        raise ValueError(f"{label} has {len(labels)} lines for {n} rows: expected one for each{header}")
+
+
+def rows_of_fit(model: BaseCCA, views: Views, labels: Any = None) -> RowsShown:
+    """The rows of the fit, by their groups or numbers; their correlations are in the model already."""
+    return RowsShown(scores_of(model, views, labels=labels), {}, (), {})
+
+
+def rows_shown(model: BaseCCA, views: Views, labels: Any = None, label: str = "labels") -> RowsShown:
+    """Rows that may differ from those of the fit; `labels` are their groups or numbers, called `label`."""
     n, (x, y) = views.n_samples, views.view_names
-    known = None if labels is None else lines_of(labels, "a group or number")
-    if known is not None and len(known) != n:
-        header = "; is the first a header?" if len(known) == n + 1 else ""
-        raise ValueError(f"{labels} has {len(known)} lines for {n} rows: expected one for each{header}")
+    require_labels(labels, n, label)
     U, V = model.array_scores(views)
     found, rows = correlations(U, V), sampled(n, U.shape[1])
     remarks = overfitted(model, found, "these rows")
@@ -65,24 +85,22 @@ def rows_shown(model: BaseCCA, views: Views, labels: Path | None = None) -> Rows
     if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
         remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
     return RowsShown(
-        plain_scores(U[rows], V[rows], rows, n, known) | {"correlations": json_list(found)},
+        plain_scores(U[rows], V[rows], rows, n, labels) | {"correlations": json_list(found)},
         {"these rows": found},
         tuple(remarks),
         {"these rows": f"{n} of {x} and {y}, with the weights of the model"},
     )
 
 
-def scores_of(model: BaseCCA, views: Views, seed: int = 0) -> dict[str, Any]:
+def scores_of(model: BaseCCA, views: Views, seed: int = 0, labels: Any = None) -> dict[str, Any]:
     """Scores of all rows of a fit, or of a random sample if a report cannot hold all."""
     rows = sampled(views.n_samples, len(model.canonical_correlations_), seed)
     U, V = model.array_scores(views if len(rows) == views.n_samples else views.take(rows))
     rho = json_list(model.training_correlations_)
-    return plain_scores(U, V, rows, views.n_samples) | {"fitted": True, "correlations": rho}
+    return plain_scores(U, V, rows, views.n_samples, labels) | {"fitted": True, "correlations": rho}
 
 
-def plain_scores(
-    U: Array, V: Array, rows: Array, total: int, labels: list[str] | None = None
-) -> dict[str, Any]:
+def plain_scores(U: Array, V: Array, rows: Array, total: int, labels: Any = None) -> dict[str, Any]:
     """Scores of the sampled rows by component, and the groups or numbers that colour them."""
     found: dict[str, Any] = {
         "x": [_steps_of(u) for u in U.T],

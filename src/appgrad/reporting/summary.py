@@ -38,6 +38,8 @@ class Summary:
     """Summary of a fitted model, its run and its rows."""
 
     estimator: str
+    # Of the appgrad that fitted the model.
+    version: str
     # Parameters without the callback, and the call that makes such a model.
     parameters: dict[str, Any]
     call: str
@@ -66,7 +68,7 @@ class Summary:
     remarks: tuple[str, ...]
     origin: Origin | None
     held_out: HeldOut | None
-    # Numbers of each step, by name, for the curve of convergence; or the reason why there is none.
+    # Numbers of each step, by name, for the curve of convergence; or why an iterative solver has none.
     history: dict[str, list[float | None]] | None
     no_history: str
     # "correlation" or "weight" of a column; None if components have no features.
@@ -101,6 +103,7 @@ def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timin
     history, no_history = _history(model)
     return Summary(
         estimator=type(model).__name__,
+        version=model.version,
         parameters={name: value for name, value in model.get_params().items() if name != "callback"},
         call=" ".join(repr(model).split()),
         n_samples=int(model.n_samples_),
@@ -138,8 +141,11 @@ def with_components(
 
 def to_json(summary: Summary) -> dict[str, Any]:
     """The summary as a dict, printed by `--json`."""
-    held_out = summary.held_out
+    held_out, origin = summary.held_out, summary.origin
     return {
+        "estimator": summary.estimator,
+        "version": summary.version,
+        "origin": None if origin is None else {"x": origin.x, "y": origin.y, "command": origin.command},
         "correlations": summary.canonical.tolist(),
         "training_correlations": summary.training.tolist(),
         "n_samples": summary.n_samples,
@@ -234,9 +240,12 @@ def _is_forced(model: BaseCCA) -> bool:
 
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
-    """Numbers of each step, by name, for the curve of convergence; or None and the reason."""
+    """Numbers of each step, by name, for the curve of convergence; or None and the reason.
+
+    There is no reason to give for direct solvers, which do not converge.
+    """
     if not registry.is_iterative(model.solver_):
-        return None, f"{model.solver_} is a direct solver: nothing to converge."
+        return None, ""
     steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
     if len(steps) < 2:
         stream = model.streamed
