@@ -1,11 +1,16 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
+# True for type checkers. Importing `typing` would take longer than the rest of this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import baselines as baselines
     from . import datasets, plots
     from . import metrics as metrics
