@@ -9,8 +9,6 @@ from .version import __version__
 # True for type checkers. Importing `typing` would take longer than the rest of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from . import baselines as baselines
     from . import datasets, plots
     from . import metrics as metrics
@@ -63,7 +61,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A public name, imported from its module."""
     if name in _MODULES:
         return import_module(f".{name}", __name__)
