@@ -1,10 +1,13 @@
 """Canonical correlation analysis that is correct, honest and fast, on dense and sparse data."""
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
+# True for type checkers. Importing `typing` would take longer than the rest of this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import baselines as baselines
     from . import datasets, plots
@@ -61,7 +64,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A public name, imported from its module."""
     if name in _MODULES:
         return import_module(f".{name}", __name__)

@@ -161,6 +161,30 @@ MUTATIONS = [
     ),
     Mutation(
         "cli",
+        "ENDING = (signal.SIGINT, signal.SIGTERM)",
+        "ENDING = (signal.SIGINT,)",
+        "test_json_says_what_an_interrupted_fit_has_saved",
+    ),
+    Mutation(
+        "cli",
+        "if state.at_once:",
+        "if False:",
+        "test_a_signal_during_imports_is_one_line",
+    ),
+    Mutation(
+        "cli",
+        "raise FailedError(in_options(reason(error)), FAILED, tuple(_texts(caught))) from error",
+        "raise",
+        "test_remarks_are_not_lost_with_a_fit_that_fails",
+    ),
+    Mutation(
+        "data/files",
+        "        left -= rows",
+        "        left -= 0",
+        "test_places",
+    ),
+    Mutation(
+        "cli",
         "model.record_provenance(origin._replace(tested=tested))",
         "model.record_provenance(origin._replace(tested=None))",
         "test_a_model_file_knows_what_its_fit_has_shown",

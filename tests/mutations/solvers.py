@@ -17,6 +17,18 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
+        "        if not self._holds():",
+        "        if not np.isfinite(found):",
+        "test_a_run_that_slows_down_is_not_told_a_wrong_end",
+    ),
+    Mutation(
+        "solvers",
+        "return self if any(limit is not None for limit in ends) else self._replace(iterations=default)",
+        "return self if self.iterations is not None else self._replace(iterations=default)",
+        "test_a_budget_takes_the_place_of_the_default_iterations",
+    ),
+    Mutation(
+        "solvers",
         "A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]",
         "A, B = X * tx[:, None], Y * ty[:, None]",
         "test_against_the_textbook",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from appgrad import CCA
 from appgrad.solvers.problem import Limits
 from appgrad.solvers.time_left import POINTS, TimeLeft
 
@@ -74,3 +75,21 @@ def test_what_is_kept_of_a_long_run_does_not_grow():
         left = clock.after(Limits(i, i, float(i), None), np.exp(-0.005 * i))
     assert len(clock.points) <= POINTS
     assert left.estimate == pytest.approx((-np.log(TOL) - 0.005 * i) / 0.005, rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])
+def test_a_budget_takes_the_place_of_the_default_iterations(solver, monkeypatch):
+    """The default limit is for runs that nothing else would end."""
+    monkeypatch.setattr("appgrad.solvers.batch.ITERATIONS", 5)
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((300, 12)), rng.standard_normal((300, 9))
+    model = CCA(2, solver=solver, tol=0, random_state=0)
+    assert max(model.fit(X, Y).n_iter_) == 5
+    for budget in ({"max_passes": 20}, {"max_flops": 1e7}):
+        assert max(CCA(2, solver=solver, tol=0, random_state=0, **budget).fit(X, Y).n_iter_) > 5
+    both = CCA(2, solver=solver, tol=0, random_state=0, max_passes=20, max_iter=7).fit(X, Y)
+    assert max(both.n_iter_) == 7
+    # Matrices are gathered once: passes would never end the run.
+    dense = CCA(2, solver=solver, tol=0, covariance="dense", max_passes=20, random_state=0)
+    assert max(dense.fit(X, Y).n_iter_) == 5

@@ -66,6 +66,8 @@ def main() -> None:
             code = _show_usage(error)
         except FailedError as failure:
             code = _show_failure(failure)
+        except KeyboardInterrupt:
+            code = _show_failure(FailedError(signals.word(), signals.exit_code()))
         except FAILURES as error:
             code = _show_failure(_explained(error))
         except Exception as error:
@@ -81,7 +83,9 @@ def _run() -> int:
     """Run the command; returns its exit code."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        code = app(standalone_mode=False)
+        with signals.at_once():
+            command = typer.main.get_command(app)
+        code = command(standalone_mode=False)
     # typer turns Ctrl-C into this code.
     if code == 130:
         interrupted()

@@ -1,18 +1,27 @@
 """Signals that end a command: Ctrl-C (SIGINT) and SIGTERM, after both of which it saves what there is.
 
-Imports nothing heavy: a signal may come while everything else is imported.
+Imports next to nothing: a signal may come while everything else is imported, and Python itself prints a
+traceback until this file is read.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+
+# True for type checkers.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from types import FrameType
+    from typing import Any
+else:
+    try:
+        # `signal` without its enumerations, which take ten times as long to import as this file.
+        import _signal as signal
+    except ImportError:
+        import signal
 
 # Seconds in which a second signal counts as the same one: `timeout` and some shells send theirs twice.
 SAME = 1.0
@@ -54,36 +63,55 @@ def wants_json() -> bool:
     return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
-@contextmanager
-def handled() -> Iterator[None]:
-    """Make both signals raise a KeyboardInterrupt, as Ctrl-C does by itself; forgets earlier ones."""
-    global _arrivals
-    _arrivals = Arrivals()
-    with _installed():
-        yield
+class Installed:
+    """A context in which the signals that would end this process are received, if it does not ignore them."""
+
+    def __enter__(self) -> None:
+        self.before: dict[int, Any] = {}
+        for number in ENDING:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                try:
+                    self.before[number] = signal.signal(number, _receive)
+                except ValueError:
+                    # Python allows this in the main thread only.
+                    return
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
 
-@contextmanager
-def at_once() -> Iterator[None]:
-    """End the process with one line if a signal comes, as nothing is there to be saved: for imports.
+class handled(Installed):  # noqa: N801
+    """A context in which both signals raise a KeyboardInterrupt, as Ctrl-C does by itself."""
+
+    def __enter__(self) -> None:
+        global _arrivals
+        _arrivals = Arrivals()
+        super().__enter__()
+
+
+class at_once(Installed):  # noqa: N801
+    """A context in which a signal ends the process with one line, as nothing is there to be saved: imports.
 
     An exception there would be lost or changed by modules that are half imported.
     """
-    with _installed():
+
+    def __enter__(self) -> None:
         _arrivals.at_once += 1
-        try:
-            yield
-        finally:
-            _arrivals.at_once -= 1
+        super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        _arrivals.at_once -= 1
 
 
-@contextmanager
-def held() -> Iterator[None]:
-    """Let a signal wait until the end of the context: a model that is being saved is saved to its end."""
-    _arrivals.held += 1
-    try:
-        yield
-    finally:
+class held:  # noqa: N801
+    """A context to whose end a signal waits: a model that is being saved is saved to its end."""
+
+    def __enter__(self) -> None:
+        _arrivals.held += 1
+
+    def __exit__(self, *_: object) -> None:
         _arrivals.held -= 1
         if _arrivals.waiting and not _arrivals.held:
             _arrivals.waiting = False
@@ -112,19 +140,3 @@ def _exit(number: int) -> None:
     else:
         os.write(2, f"error: {word()}\n".encode())
     os._exit(exit_code())
-
-
-@contextmanager
-def _installed() -> Iterator[None]:
-    """Receive the signals that would end this process, and none that it was told to ignore."""
-    before = {}
-    # Python allows this in the main thread only.
-    if threading.current_thread() is threading.main_thread():
-        for number in ENDING:
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                before[number] = signal.signal(number, _receive)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -59,9 +59,9 @@ def test_command_line_on_a_cluster_that_dies(own_cluster, problem, tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     scheduler.send_signal(signal.SIGKILL)
-    _, said = run.communicate(timeout=100)
+    said, _ = run.communicate(timeout=100)
     assert run.returncode == 1
-    assert "scheduler is gone" in said.splitlines()[-1]
+    assert "scheduler is gone" in json.loads(said)["error"]
     _, address = own_cluster("second")
     again = command(*fit, "--resume", "--scheduler", address)
     assert again.returncode == 0, again.stderr
