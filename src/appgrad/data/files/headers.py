@@ -43,10 +43,17 @@ class Head(NamedTuple):
         return text
 
 
-def head_of(first: Sequence[str], below: Rows, quoted: bool, asked: bool | None) -> Head:
+def head_of(
+    first: Sequence[str],
+    below: Rows,
+    quoted: bool,
+    asked: bool | None,
+    wanted: Sequence[str] | None = None,
+) -> Head:
     """The decision about a first line, from rows below it; `asked` is that of the user, if any.
 
-    `quoted` says that all cells of the first line are in quotes and those of the next line are not.
+    `quoted` says that all cells of the first line are in quotes and those of the next line are not; `wanted`
+    are names of columns that a model looks for.
     """
     first = [cell.strip() for cell in first]
     longer = bool(below) and len(below[0]) == len(first) + 1
@@ -59,6 +66,8 @@ def head_of(first: Sequence[str], below: Rows, quoted: bool, asked: bool | None)
     rows = [row[1:] for row in below] if longer else below
     rows = [row for row in rows if len(row) == len(first)]
     found = _decided(first, rows, quoted)
+    if wanted and set(wanted) <= set(first):
+        found = Head(True, "it has the column names of the model")
     if asked is not None:
         found = Head(asked, f"'::header={'yes' if asked else 'no'}' was given")
     unnamed = found.header and len(first) > 1 and first[0] == "" and not longer

@@ -67,7 +67,7 @@ class Start(NamedTuple):
 def read_text(path: str, asked: Selection) -> tuple[Array, Array | None, Note]:
     """Numbers separated by commas or tabs, with or without a line of column names."""
     with open_text(path) as file:
-        start = started(path, file, asked.header)
+        start = started(path, file, asked)
         first, names, head = start.first, start.names, start.head
         index = asked.positions(len(first), names, start.numeric)
         left_out = index is None and head.unnamed
@@ -84,8 +84,8 @@ def read_text(path: str, asked: Selection) -> tuple[Array, Array | None, Note]:
     return matrix, None if names is None else names[used], note
 
 
-def started(path: str, file: TextIO, header: bool | None) -> Start:
-    """The first record and some below it, and what was decided about the first; `header` as asked for."""
+def started(path: str, file: TextIO, asked: Selection) -> Start:
+    """The first record and some below it, and what was decided about the first."""
     records = _records(file, "\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ",")
     _, first = next(records, (1, []))
     if not first:
@@ -95,7 +95,8 @@ def started(path: str, file: TextIO, header: bool | None) -> Start:
         lines = list(islice(again, below[1][0] - 1 if len(below) > 1 else None))
     end = below[0][0] - 1 if below else len(lines)
     quoted = _in_quotes(lines[:end]) and not _in_quotes(lines[end:])
-    return Start(first, below, records, head_of(first, [record for _, record in below], quoted, header))
+    rows = [record for _, record in below]
+    return Start(first, below, records, head_of(first, rows, quoted, asked.header, asked.wanted))
 
 
 def _records(lines: TextIO, delimiter: str) -> Records:
