@@ -270,3 +270,28 @@ def test_decisions_are_kept_with_views_and_errors(tmp_path):
     with pytest.raises(ValueError, match=r"has 2 rows, .* has 3") as caught:
         open_views(tmp_path / "x.csv", tmp_path / "y.csv")
     assert len(caught.value.__notes__) == 2
+
+
+@pytest.mark.parametrize("quoted_row", [None, 1500, 3999])
+@pytest.mark.parametrize("labels", [False, True])
+def test_long_files_in_pieces(quoted_row, labels, tmp_path, monkeypatch):
+    """Plain lines and quoted ones give the same numbers, wherever pieces end; errors name the line."""
+    monkeypatch.setattr("appgrad.data.files.text.CELLS", 1000)
+    m = RNG(0).standard_normal((4000, 3))
+    lines_ = [
+        ",".join(([f"r{i}"] if labels else []) + [repr(float(v)) for v in row]) for i, row in enumerate(m)
+    ]
+    if quoted_row is not None:
+        lines_[quoted_row] = ",".join(f'"{cell}"' for cell in lines_[quoted_row].split(","))
+    text = "a,b,c\n" + "\n".join(lines_)
+    np.testing.assert_array_equal(read(text, tmp_path).matrix, m)
+    np.testing.assert_array_equal(read(text + "\n\n\n", tmp_path, "::columns=c,a").matrix, m[:, [2, 0]])
+    for bad, message in (
+        ("\n", "line 3802 is empty"),
+        ("1,2\n", r"line 3802 has 2 cells"),
+        (lines_[0].replace(lines_[0].split(",")[-1], "oops") + "\n", r"'oops' in row 3800, column 2 \('c'\)"),
+        (lines_[0].replace(lines_[0].split(",")[-1], "1_0") + "\n", r"'1_0' in row 3800, column 2"),
+    ):
+        broken = "a,b,c\n" + "\n".join(lines_[:3800]) + "\n" + bad + "\n".join(lines_[3800:])
+        with pytest.raises(ValueError, match=message):
+            read(broken, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def _text_column(paths: list[str], name: str, asked: Selection) -> Array:
     with open_text(paths[0]) as file:
         start = started(paths[0], file, asked)
         column = column_of(name, start.names) + start.labels
-        cells = [row[column] for row in start.rows()]
+        cells = [row[column] for row in start.rows(chain(start.known, start.rest))]
     try:
         numbers = np.array(cells, dtype=np.int64)
     except (ValueError, OverflowError):
