@@ -125,8 +125,8 @@ def test_failures_are_one_line_and_exit_1(folder, run):
     run("fit", "x.csv", "y.npy", "-o", "m.cca", cwd=folder)
     (folder / "broken.csv").write_text("a,b\n1,x\n")
     np.save(folder / "short.npy", np.ones((3, 3)))
-    wrong = (folder / "x.csv").read_text().replace("n0,n1", "n1,n0")
-    (folder / "swapped.csv").write_text(wrong)
+    wrong = (folder / "x.csv").read_text().replace("n0,n1", "n0,n9")
+    (folder / "renamed.csv").write_text(wrong)
     nan = np.load(folder / "x.npy")
     nan[5, 1] = np.nan
     np.save(folder / "nan.npy", nan)
@@ -142,7 +142,7 @@ def test_failures_are_one_line_and_exit_1(folder, run):
         ("transform", "m.cca", "x.csv", "-o", "x.csv"): "x.csv is an input",
         ("score", "y.npy", "x.npy", "y.npy"): "not an appgrad model file",
         ("score", "m.cca", "y.npy", "y.npy"): "y.npy has 3 features",
-        ("transform", "m.cca", "swapped.csv", "-o", "s.npz"): "in another order",
+        ("transform", "m.cca", "renamed.csv", "-o", "s.npz"): "no column 'n1', which the model was fitted to",
         ("transform", "m.cca", "x.csv", "-o", "s.xlsx"): "ends in .npz, .csv, .parquet",
         ("inspect", "missing.cca"): "missing.cca",
     }

@@ -113,7 +113,7 @@ MUTATIONS = [
     ),
     Mutation(
         "estimators",
-        'swapped = "; are the two views swapped?" if p == other else ""',
+        'swapped = "; are the two views swapped?" if p == other and not advice else ""',
         'swapped = ""',
         "test_other_number_of_columns",
     ),

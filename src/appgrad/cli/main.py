@@ -219,7 +219,10 @@ def transform(
     only_y: Annotated[
         str | None, typer.Option("--y", metavar="Y", help="Rows of the second view, also without X.")
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv or .parquet")] = ...,  # type: ignore[assignment]
+    output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv, .parquet or .npy")] = ...,  # type: ignore[assignment]
+    key: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Column that goes with the scores, as keys.")
+    ] = None,
 ) -> None:
     """Write the scores of new rows: of X, of Y (--y Y), or of both."""
     with signals.at_once():
@@ -227,7 +230,7 @@ def transform(
 
     if y is not None and only_y is not None:
         raise typer.BadParameter(f"the second view is given twice: {y} and --y {only_y}")
-    transform_files(model, x, only_y if y is None else y, output)
+    transform_files(model, x, only_y if y is None else y, output, key)
 
 
 @app.command(short_help="Correlations of a model on other rows.")

@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from ..data.files.keys import keys_of
 from ..data.files.readers import read_table
-from ..data.sources import open_views
+from ..data.sources import columns_of, open_views
 from ..estimators.model_file import load
 from ..metrics import correlations
 from ..reporting.features import names_of
@@ -18,33 +19,34 @@ from ..reporting.summary import summary_of, to_json, with_components
 from ..reporting.titles import name_of
 from .arguments import typed
 from .output_checks import require_output
-from .score_files import WRITERS, write_scores
+from .score_files import Scores, require_writer, write_scores
 from .terminal import out, print_components, print_json, print_remarks, print_summary, say
 
 
-def transform_files(model: Path, x: str | None, y: str | None, output: Path) -> None:
-    """Write the scores of the rows of one view or of both."""
+def transform_files(model: Path, x: str | None, y: str | None, output: Path, key: str | None) -> None:
+    """Write the scores of the rows of one view or of both, and the column `key` of their tables."""
     fitted = load(model)
-    require_output(output, str(model), *(source for source in (x, y) if source is not None))
-    if output.suffix not in WRITERS:
-        raise ValueError(f"{output}: expected a name that ends in {', '.join(WRITERS)}")
+    sources = [source for source in (x, y) if source is not None]
+    require_output(output, str(model), *sources)
+    require_writer(output, len(sources), key)
     names = "x_scores", "y_scores"
     if x is not None and y is not None:
-        scores = dict(zip(names, fitted.array_scores(open_views(x, y)), strict=True))
+        scores = dict(zip(names, fitted.array_scores(open_views(x, y, model=fitted)), strict=True))
     else:
         view, source = (0, x) if y is None else (1, y)
         if source is None:
             raise typer.BadParameter("give rows: X, --y Y, or both")
-        table = read_table(source)
+        table = read_table(source, columns_of(fitted)[view])
         scores = {names[view]: fitted.view_scores(table.matrix, view, table.names, table.label, table.place)}
-    write_scores(output, scores)
+    keys = {} if key is None else {key: keys_of(sources, key)}
+    write_scores(output, Scores(scores, keys))
     say(f"{len(next(iter(scores.values())))} rows written to {output}")
 
 
 def score_files(model: Path, x: str, y: str, as_json: bool) -> None:
     """Print the correlations of the scores of the rows of two files."""
     fitted = load(model)
-    views = open_views(x, y)
+    views = open_views(x, y, model=fitted)
     found = correlations(*fitted.array_scores(views))
     if as_json:
         print_json(
@@ -100,7 +102,7 @@ def report_model(
     rows = (
         None
         if x is None or y is None
-        else rows_shown(fitted, open_views(x, y), labels_of(labels), str(labels))
+        else rows_shown(fitted, open_views(x, y, model=fitted), labels_of(labels), str(labels))
     )
     summary = with_components(summary_of(fitted), fitted, known, top)
     write_report(

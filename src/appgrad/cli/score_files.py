@@ -1,16 +1,44 @@
-"""Scores as files: .npz, .csv or .parquet."""
+"""Scores as files: .npz, .csv, .parquet or .npy."""
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ..machine.arrays import Array
 
 
-def write_scores(path: Path, scores: dict[str, Array]) -> None:
+class Scores(NamedTuple):
+    """Scores of one view or of both, by name, and the keys of their rows, by the name of their column."""
+
+    views: dict[str, Array]
+    keys: dict[str, Array]
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """Every column of a table by its name, keys first."""
+        scores = {f"{name}_{i + 1}": s[:, i] for name, s in self.views.items() for i in range(s.shape[1])}
+        return {**self.keys, **scores}
+
+
+def require_writer(path: Path, views: int, key: str | None) -> None:
+    """Raise unless scores of so many views, and their keys, can be written to a file of this name."""
+    if path.suffix not in WRITERS:
+        raise ValueError(f"{path}: expected a name that ends in {', '.join(WRITERS)}")
+    if path.suffix == ".npy" and (views > 1 or key is not None):
+        what = "both views" if views > 1 else "scores with --id"
+        raise ValueError(
+            f"{path}: .npy holds one array; for {what} give a name that ends in .npz, .csv or .parquet"
+        )
+    if key is not None and (key in ("file", "allow_pickle") or key.startswith(("x_scores", "y_scores"))):
+        raise ValueError(f"--id {key}: scores have a part of this name; rename the column")
+
+
+def write_scores(path: Path, scores: Scores) -> None:
     """Write scores as the ending of the name says, to a neighbour first: a failure leaves no half file."""
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -20,29 +48,38 @@ def write_scores(path: Path, scores: dict[str, Array]) -> None:
         part.unlink(missing_ok=True)
 
 
-def _write_npz(path: Path, scores: dict[str, Array]) -> None:
+def _write_npz(path: Path, scores: Scores) -> None:
     with open(path, "wb") as file:
-        np.savez(file, allow_pickle=False, **scores)
+        np.savez(file, allow_pickle=False, **scores.views, **scores.keys)
 
 
-def _columns(scores: dict[str, Array]) -> dict[str, Array]:
-    return {f"{name}_{i + 1}": s[:, i] for name, s in scores.items() for i in range(s.shape[1])}
+def _write_npy(path: Path, scores: Scores) -> None:
+    (only,) = scores.views.values()
+    np.save(path, only, allow_pickle=False)
 
 
-def _write_csv(path: Path, scores: dict[str, Array]) -> None:
-    columns = _columns(scores)
-    np.savetxt(
-        path, np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns), comments=""
-    )
+def _write_csv(path: Path, scores: Scores) -> None:
+    numbers = np.column_stack(list(scores.views.values()))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerow(scores.columns)
+        if not scores.keys:
+            np.savetxt(file, numbers, delimiter=",")
+            return
+        (keys,) = scores.keys.values()
+        rows = zip(
+            keys.tolist() if keys.dtype.kind != "M" else keys.astype(str), numbers.tolist(), strict=True
+        )
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([key, *(f"{value:.18e}" for value in row)] for key, row in rows)
 
 
-def _write_parquet(path: Path, scores: dict[str, Array]) -> None:
+def _write_parquet(path: Path, scores: Scores) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("writing .parquet needs pyarrow: pip install 'appgrad[files]'") from error
-    pq.write_table(pa.table(_columns(scores)), path)
+    pq.write_table(pa.table(scores.columns), path)
 
 
-WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}
+WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet, ".npy": _write_npy}

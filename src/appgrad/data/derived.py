@@ -186,3 +186,17 @@ class ColumnViews(DerivedViews):
     def take(self, rows: Array) -> ColumnViews:
         """These columns of these rows."""
         return ColumnViews(self.views.take(rows), self.cut.x, self.cut.y)
+
+
+def by_name(views: Views, wanted: tuple[Array | None, Array | None]) -> Views:
+    """The views with the columns of these names, in this order, where they have them among others."""
+    index = []
+    for width, names, asked in zip(views.widths, views.names, wanted, strict=True):
+        place = {} if names is None else {name: j for j, name in enumerate(names)}
+        columns = np.arange(width)
+        if asked is not None and len(place) == width and set(asked) <= place.keys():
+            columns = np.array([place[name] for name in asked])
+        index.append(columns)
+    if all(np.array_equal(j, np.arange(width)) for j, width in zip(index, views.widths, strict=True)):
+        return views
+    return ColumnViews(views, *index)

@@ -51,7 +51,14 @@ def dask_back_end() -> Any:
     return dask_views
 
 
-def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: Any = None) -> Views:
+def columns_of(model: Any) -> tuple[Any, Any]:
+    """Names of the columns of both views that a model was fitted to; None if it is None, or they had none."""
+    return getattr(model, "feature_names_in_", None), getattr(model, "feature_names_y_", None)
+
+
+def open_views(
+    x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: Any = None, model: Any = None
+) -> Views:
     """Views on two sources: `path`, `path::key` (npz, h5, zarr) or `path::columns=a,b,10-20`.
 
     Columns are names, patterns such as `web_*`, `numeric`, or positions counted from zero; a range includes
@@ -61,7 +68,9 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block by block in every pass. Others are decoded once
     and, if they do not fit into scikit-learn's `working_memory`, kept as plain numbers in a temporary file.
 
-    With a Dask `client`, its workers read the files in pieces; they must find them under the same paths.
+    With a fitted `model`, its columns are picked by name from tables that have names: in any order, with
+    others beside them, also text. With a Dask `client`, its workers read the files in pieces; they must find
+    them under the same paths.
 
     Examples
     --------
@@ -78,7 +87,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str], *, client: 
     if client is not None:
         from .cluster.files import opened_by
 
-        return opened_by(dask_back_end().DaskCluster(client), str(x), str(y))
+        return opened_by(dask_back_end().DaskCluster(client), str(x), str(y), columns_of(model))
     from .files.readers import open_views as opened
 
-    return opened(x, y)
+    return opened(x, y, columns_of(model))

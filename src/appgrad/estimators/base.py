@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..covariance.moments import second_moments
-from ..data.derived import CountedViews
+from ..data.derived import CountedViews, by_name
 from ..data.finite import Place
 from ..data.inputs import as_column, as_matrix, feature_names, is_dask
 from ..data.kernels import Learned, MappedViews
@@ -249,17 +250,22 @@ class BaseCCA(  # type: ignore[call-arg]
     def _views(self, X: Any, y: Any) -> Views:
         """Views on new rows; raises unless they have the columns of the fit."""
         views = as_views(X, y)
+        if is_views(X):
+            # Of files, which may have other columns beside those of the fit.
+            views = by_name(views, self._known().rows.names)
         self._require_columns(views.n_features_x, views.names[0], 0, views.view_names[0])
         self._require_columns(views.n_features_y, views.names[1], 1, views.view_names[1])
         return views
 
     def _scores(self, data: Any, view: int) -> Array:
         """Scores of rows of one view in memory."""
-        m = as_matrix(as_column(data) if view else data, "Xy"[view])
-        self._require_columns(m.shape[1], feature_names(data) if view else None, view, "Xy"[view])
-        if not view:
+        m, names = as_matrix(as_column(data) if view else data, "Xy"[view]), feature_names(data)
+        if m.shape[1] != self._known().rows.n_features[view] or view:
+            self._require_columns(m.shape[1], names, view, "Xy"[view])
+        else:
             # scikit-learn's own words for names that differ.
-            validate_data(self, data, reset=False, skip_check_array=True)
+            with advised(self._advice(names, 0, "X")):
+                validate_data(self, data, reset=False, skip_check_array=True)
         return self._projection(view)(m)
 
     def _lazy(self, data: Any, view: int) -> Any:
@@ -276,24 +282,41 @@ class BaseCCA(  # type: ignore[call-arg]
         """Raise unless there are as many columns as in the fit, with the same names if they have names."""
         rows = self._known().rows
         expected, other = rows.n_features[view], rows.n_features[1 - view]
+        advice = self._advice(names, view, label)
         if p != expected:
-            swapped = "; are the two views swapped?" if p == other else ""
+            swapped = "; are the two views swapped?" if p == other and not advice else ""
             raise ValueError(
                 f"{label} has {p} features, but {type(self).__name__} is expecting {expected} features as "
-                f"input{swapped}"
+                f"input{swapped}{advice}"
             )
         fitted = rows.names[view]
         if names is None or fitted is None or list(names) == list(fitted):
             return
         missing = [name for name in fitted if name not in set(names)]
         if not missing:
-            raise ValueError(
-                f"{label} has the feature names of the fit in another order: reorder its columns"
-            )
+            advice = advice or ": reorder its columns"
+            raise ValueError(f"{label} has the feature names of the fit in another order{advice}")
         unexpected = [name for name in names if name not in set(fitted)]
         raise ValueError(
             f"{label} has other feature names than in fit: missing {missing[:5]}, unexpected {unexpected[:5]}"
         )
+
+    def _advice(self, names: Array | None, view: int, label: str) -> str:
+        """How to choose the columns of the fit from a frame that has them; empty if it does not."""
+        fitted = self._known().rows.names[view]
+        if names is None or fitted is None or label not in ("X", "y") or not set(fitted) <= set(names):
+            return ""
+        attribute = ("feature_names_in_", "feature_names_y_")[view]
+        return f"; it has the columns of the fit: choose them by {label}[model.{attribute}]"
+
+
+@contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """Add advice to errors about values."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}{advice}") from None
 
 
 def plain_params(model: BaseCCA) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,12 +45,15 @@ class FileFacts(NamedTuple):
     note: Note | None = None
 
 
-def opened_by(cluster: Cluster, x: str, y: str) -> ClusterViews:
-    """Views on two sources of files, read by the workers of a cluster."""
+def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, None)) -> ClusterViews:
+    """Views on two sources of files, read by the workers of a cluster.
+
+    `wanted` are the columns of a fitted model, by name.
+    """
     pins, found = [worker.address for worker in cluster.workers], list[Source]()
     notes, parts = list[Note | None](), list[list[PartFile]]()
-    for label in (x, y):
-        asked = Selection.of(label)
+    for label, names in zip((x, y), wanted, strict=True):
+        asked = Selection.of(label, names)
         # An absolute path: workers may have been started in another folder.
         path = asked.path if "://" in asked.path else os.path.abspath(asked.path)
         asked = asked._replace(path=path)

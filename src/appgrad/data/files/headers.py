@@ -43,10 +43,17 @@ class Head(NamedTuple):
         return text
 
 
-def head_of(first: Sequence[str], below: Rows, quoted: bool, asked: bool | None) -> Head:
+def head_of(
+    first: Sequence[str],
+    below: Rows,
+    quoted: bool,
+    asked: bool | None,
+    wanted: Sequence[str] | None = None,
+) -> Head:
     """The decision about a first line, from rows below it; `asked` is that of the user, if any.
 
-    `quoted` says that all cells of the first line are in quotes and those of the next line are not.
+    `quoted` says that all cells of the first line are in quotes and those of the next line are not; `wanted`
+    are names of columns that a model looks for.
     """
     first = [cell.strip() for cell in first]
     longer = bool(below) and len(below[0]) == len(first) + 1
@@ -59,6 +66,8 @@ def head_of(first: Sequence[str], below: Rows, quoted: bool, asked: bool | None)
     rows = [row[1:] for row in below] if longer else below
     rows = [row for row in rows if len(row) == len(first)]
     found = _decided(first, rows, quoted)
+    if wanted and set(wanted) <= set(first):
+        found = Head(True, "it has the column names of the model")
     if asked is not None:
         found = Head(asked, f"'::header={'yes' if asked else 'no'}' was given")
     unnamed = found.header and len(first) > 1 and first[0] == "" and not longer
@@ -87,20 +96,24 @@ def _numbers(named: list[str], rows: Rows, text: bool) -> Head:
     cells = [[cell.strip() for cell in row] for row in rows]
     if named in cells:
         return Head(False, "the same numbers occur again below")
-    if len(set(named)) < len(named) or len(named) < 2 or not rows or any(map(is_missing, named)):
+    if len(set(named)) < len(named) or not named or not rows or any(map(is_missing, named)):
         return Head(False, "it holds numbers as the rows do", sure=not text)
     values = [[float(cell) for cell in row if not is_missing(cell)] for row in cells]
     line, whole = [float(cell) for cell in named], all(cell.isdecimal() for cell in named)
     natural = line == [line[0] + j for j in range(len(line))] and line[0] in (0, 1) and len(line) > 2
+    low, high = _range(values)
+    # Years above small numbers are no row, whatever the steps of these are.
+    far = min(line) - high > high - low
+    if len(line) == 1:
+        # One number tells too little, but a year above small numbers may be a name.
+        return Head(False, "it holds a number as the rows do", sure=not text and not (whole and far))
     if whole and _whole_by_chance(cells) < CHANCE:
         return Head(True, "it holds whole numbers, and the rows below do not", sure=natural)
-    if 2 * sum(_alike(line, row) for row in values) > len(values):
+    if not far and 2 * sum(_alike(line, row) for row in values) > len(values):
         return Head(False, "most rows are like it")
     if (whole or len(line) >= STEPPED) and _counts(line, values):
         return Head(True, "it counts in equal steps, and the rows below do not", sure=natural)
-    fractions = any(
-        not is_missing(cell) and not cell.lstrip("+-").isdecimal() for row in cells for cell in row
-    )
+    fractions = not all(_is_whole(cell) for row in cells for cell in row)
     steps = _step(line) is not None if len(line) > 2 else _step(line) in (1, -1)
     odd = whole and (fractions or steps)
     return Head(False, "it holds numbers as the rows do", sure=not odd and not text)
@@ -110,8 +123,13 @@ def _whole_by_chance(rows: Rows) -> float:
     """The chance that a row holds whole numbers only, from the shares of whole numbers in each column."""
     chance = 1.0
     for column in zip(*rows, strict=True):
-        chance *= (1 + sum(cell.isdecimal() for cell in column)) / (2 + len(column))
+        chance *= (1 + sum(map(_is_whole, column))) / (2 + len(column))
     return chance
+
+
+def _is_whole(cell: str) -> bool:
+    """True if a cell holds a whole number, or may hold one: missing values say nothing."""
+    return cell.lstrip("+-").isdecimal() or is_missing(cell)
 
 
 def _alike(line: list[float], row: list[float]) -> bool:
@@ -136,6 +154,8 @@ def _counts(line: list[float], rows: list[list[float]]) -> bool:
     if outside == p and (p > 2 or (close and min(line) > high)):
         return True
     levels = len({value for row in rows for value in row})
+    if p == 2 and line[0] < min((row[0] for row in rows if row), default=line[0]):
+        return False
     return close and ((p > 2 and outside > 0 and step > 0) or levels ** (p - 1) >= 1 / CHANCE)
 
 

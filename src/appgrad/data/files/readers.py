@@ -9,7 +9,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -49,11 +49,15 @@ class Table(NamedTuple):
     place: Place | None = None
 
 
-def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
-    """Views on two sources, read in this process."""
-    first = read_table(str(x))
+def open_views(
+    x: str | os.PathLike[str],
+    y: str | os.PathLike[str],
+    wanted: tuple[Iterable[str] | None, Iterable[str] | None] = (None, None),
+) -> ArrayViews:
+    """Views on two sources, read in this process; `wanted` are the columns of a fitted model, by name."""
+    first = read_table(str(x), wanted[0])
     with noted(texts([first.note])):
-        tables = first, read_table(str(y))
+        tables = first, read_table(str(y), wanted[1])
     notes = texts(table.note for table in tables)
     with noted(notes):
         require_same_parts(tables[0].parts, tables[1].parts)
@@ -76,11 +80,13 @@ BROKEN = (
 )
 
 
-def read_table(source: str | Selection, label: str | None = None) -> Table:
-    """The matrix that a source names, checked to be two-dimensional, numeric and not empty."""
-    label = str(source) if label is None else label
-    asked = source if isinstance(source, Selection) else Selection.of(source)
-    path = asked.path
+def read_table(source: str | Selection, wanted: Iterable[str] | None = None) -> Table:
+    """The matrix that a source names, checked to be two-dimensional, numeric and not empty.
+
+    The columns of a fitted model, `wanted`, are picked by name if the source has names.
+    """
+    asked = source if isinstance(source, Selection) else Selection.of(source, wanted)
+    path, label = asked.path, asked.path if isinstance(source, Selection) else source
     paths, kind = files_of(path)
     require_usable(asked, kind)
     before = {p: stamp(p) for p in paths}

@@ -84,7 +84,7 @@ def column_of(name: str, names: Array | None) -> int:
     found = np.flatnonzero(names == name)
     if len(found) != 1:
         how = "two columns have" if len(found) else "no column has"
-        raise ValueError(f"{how} the name {name!r}; there are {_shown(names)}")
+        raise ValueError(f"{how} the name {name!r}; there are {shown_names(names)}")
     return int(found[0])
 
 
@@ -93,7 +93,8 @@ def _split(text: str) -> list[str]:
     return re.split(r'::(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
 
 
-def _shown(names: Array) -> str:
+def shown_names(names: Array) -> str:
+    """The first few names, for errors."""
     more = " ..." if len(names) > SHOWN else ""
     return f"{', '.join(map(str, names[:SHOWN]))}{more}"
 
@@ -105,7 +106,8 @@ def _by_name(wanted: tuple[str, ...], names: Array) -> Array:
     if missing:
         others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise ValueError(
-            f"it has no column {missing[0]!r}{others}, which the model was fitted to; it has {_shown(names)}"
+            f"it has no column {missing[0]!r}{others}, which the model was fitted to; it has "
+            f"{shown_names(names)}"
         )
     counts = Counter(names)
     twice = next((name for name in wanted if counts[name] > 1), None)
@@ -132,7 +134,7 @@ def _positions(columns: str, p: int, names: Array | None, numeric: Callable[[], 
         elif found := _matching(item, p, names, numeric):
             index.extend(j for j in found if j not in set(index))
         else:
-            known = "none by name" if names is None else f"{_shown(names)}"
+            known = "none by name" if names is None else f"{shown_names(names)}"
             raise ValueError(f"there is no column {item!r}; there are {known}, and positions 0-{p - 1}")
     if not index:
         raise ValueError(f"no column is chosen by {columns!r}")

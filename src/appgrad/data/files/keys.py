@@ -1,0 +1,106 @@
+"""Keys of rows: one column of a table, text or numbers, that goes with the scores."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ...machine.arrays import Array
+from .listing import TEXT, files_of
+from .parquet import pyarrow_parquet
+from .readers import explained
+from .selection import Selection, column_of, shown_names
+from .text import open_text, started
+
+
+def keys_of(sources: list[str], name: str) -> Array:
+    """The column of this name in the tables of all views; those that have it must agree.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from appgrad.data.files.keys import keys_of
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "x.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("id,a\\nu7,0.5\\nu9,1.5\\n")
+    ...     keys_of([path], "id").tolist()
+    ['u7', 'u9']
+    """
+    found: dict[str, Array] = {}
+    known: list[str] = []
+    for source in sources:
+        asked = Selection.of(source)
+        paths, kind = files_of(asked.path)
+        with explained(asked.path, kind):
+            names = _names(paths[0], kind, asked)
+            if names is None or name not in names:
+                has = "has no column names" if names is None else f"has {shown_names(names)}"
+                known.append(f"{asked.path} {has}")
+                continue
+            read = _text_column if kind in TEXT else _parquet_column
+            found[asked.path] = read(paths, name, asked)
+    if not found:
+        raise ValueError(f"there is no column {name!r} for --id: {'; '.join(known)}")
+    (path, keys), *others = found.items()
+    for other, same in others:
+        _require_same(name, (path, keys), (other, same))
+    return keys
+
+
+def _require_same(name: str, x: tuple[str, Array], y: tuple[str, Array]) -> None:
+    """Raise an error that names the first row whose key differs in another table."""
+    (first, a), (second, b) = x, y
+    if len(a) != len(b):
+        raise ValueError(f"{second} has {len(b)} rows, {first} has {len(a)}: rows must be paired")
+    differ = np.flatnonzero(a.astype(str) != b.astype(str))
+    if len(differ):
+        row = int(differ[0])
+        raise ValueError(
+            f"row {row} has {name} {a[row]!s} in {first} and {b[row]!s} in {second}: rows must be paired; "
+            "sort both tables alike"
+        )
+
+
+def _names(path: str, kind: str, asked: Selection) -> Array | None:
+    """Names of all columns of a file, row labels of pandas too."""
+    if kind in TEXT:
+        with open_text(path) as file:
+            return started(path, file, asked).names
+    if kind != ".parquet":
+        return None
+    _, pq = pyarrow_parquet()
+    return np.array(pq.read_schema(path).names, dtype=object)
+
+
+def _text_column(paths: list[str], name: str, asked: Selection) -> Array:
+    """Cells of a column: whole numbers if all are written as such (007 is not), text otherwise."""
+    with open_text(paths[0]) as file:
+        start = started(paths[0], file, asked)
+        column = column_of(name, start.names) + start.labels
+        cells = [row[column] for row in start.rows(chain(start.known, start.rest))]
+    try:
+        numbers = np.array(cells, dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(cells, dtype=str)
+    return numbers if list(map(str, numbers.tolist())) == cells else np.array(cells, dtype=str)
+
+
+def _parquet_column(paths: list[str], name: str, asked: Selection) -> Array:
+    """A column of one or several parquet files; missing keys make all of them text."""
+    pa, pq = pyarrow_parquet()
+    parts = []
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            if name not in file.schema_arrow.names:
+                raise ValueError(f"{os.path.basename(path)} has no column {name!r}")
+            parts.append(file.read(columns=[name]).column(name))
+    column: Any = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+    if column.null_count:
+        return np.array(["" if key is None else str(key) for key in column.to_pylist()])
+    values = column.to_numpy()
+    # Only plain types go into all kinds of files.
+    return values if values.dtype.kind in "biufM" else np.array([str(key) for key in column.to_pylist()])
