@@ -1,3 +1,4 @@
+import copy
 import json
 import os
 import pickle
@@ -136,6 +137,11 @@ TAMPERED = {
         origin=Origin("x", "y", "fit").packed()
         | {"tested": {"correlations": ["0.5", "nan"], "method": "folds"}}
     ),
+    "correlations above 1": lambda arrays, meta: arrays["canonical_correlations_"].fill(1.5),
+    "correlations below 0": lambda arrays, meta: arrays["canonical_correlations_"].fill(-0.1),
+    "correlations of scores above 1": lambda arrays, meta: arrays["training_correlations_"].fill(1.01),
+    "negative bounds": lambda arrays, meta: arrays["error_bounds_"].fill(-1),
+    "negative standard deviations": lambda arrays, meta: arrays["x_std_"].fill(-1),
     "missing array": lambda arrays, meta: arrays.pop("x_std_"),
 }
 
@@ -186,6 +192,57 @@ def test_texts_of_a_file_are_one_plain_line(model, tmp_path):
 def test_tampered(how, model, tmp_path):
     path = tmp_path / "m.cca"
     altered(model, path, TAMPERED[how])
+    with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", [None, 3, 0.5, True, {"a": 1}, ["CCA"], "PCA", "os.system", "x" * 10**5])
+def test_unknown_estimators_are_refused(name, model, tmp_path):
+    path = tmp_path / "m.cca"
+    altered(model, path, lambda arrays, meta: meta.update(estimator=name))
+    with pytest.raises(
+        ValueError, match=r"m\.cca holds a .* which this version of appgrad cannot read"
+    ) as caught:
+        load(path)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["zeros", "x_weights_"])
+def test_bombs_are_refused_whether_needed_or_not(name, model, tmp_path):
+    """A megabyte that would unfold to a gigabyte is not unfolded."""
+    path = tmp_path / "m.cca"
+    model.save(path)
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files} | {name: np.zeros((2**17, 2))}
+    np.savez_compressed(tmp_path / "b.npz", **arrays)
+    with pytest.raises(
+        ValueError, match=r"b\.npz is damaged or not an appgrad model file \(its arrays are compr"
+    ):
+        load(tmp_path / "b.npz")
+
+
+def test_arrays_that_share_their_bytes_are_refused(model, tmp_path):
+    """Members of a zip may claim the same bytes many times over."""
+    path = tmp_path / "m.cca"
+    model.save(path)
+    with np.load(path) as file, zipfile.ZipFile(path) as whole:
+        assert file.files
+        last = whole.infolist()[-1]
+    with zipfile.ZipFile(path, "a") as archive:
+        for i in range(2000):
+            again = copy.copy(last)
+            again.filename = f"again{i}.npy"
+            archive.filelist.append(again)
+        archive._didModify = True
+    with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
+        load(path)
+
+
+def test_deep_json_is_refused(model, tmp_path):
+    path = tmp_path / "m.cca"
+    deep = b'{"format": "appgrad-model", "version": 2, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}"
+    with open(path, "wb") as file:
+        np.savez(file, meta=np.frombuffer(deep, np.uint8))
     with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
         load(path)
 
@@ -260,6 +317,53 @@ def test_permissions_are_ordinary(model, tmp_path):
     model.save(tmp_path / "m.cca")
     (tmp_path / "other").write_text("")
     assert (tmp_path / "m.cca").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_the_umask_of_the_process_is_never_changed(model, tmp_path, monkeypatch):
+    """It belongs to all threads: files that others make meanwhile would have other permissions."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+    model.save(tmp_path / "m.cca")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_file_that_is_replaced_keeps_its_permissions(mode, model, tmp_path):
+    path = tmp_path / "m.cca"
+    path.write_text("old")
+    path.chmod(mode)
+    model.save(path)
+    assert path.stat().st_mode & 0o777 == mode
+    load(path)
+
+
+def test_nobody_can_wait_at_the_temporary_name(model, tmp_path, monkeypatch):
+    """Names differ from write to write, and a file that is there already is never opened."""
+    opened, system = [], os.open
+
+    def noted(path, flags, *args, **kwargs):
+        opened.append((str(path), flags))
+        return system(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", noted)
+    for _ in range(3):
+        model.save(tmp_path / "m.cca")
+    made = [(path, flags) for path, flags in opened if ".m.cca." in path]
+    assert len({path for path, _ in made}) == 3
+    assert all(flags & os.O_EXCL and flags & os.O_CREAT for _, flags in made)
+    assert all(len(path.rsplit(".", 1)[1]) >= 16 for path, _ in made)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.cca"]
+
+
+def test_long_names_and_links_of_links(model, tmp_path):
+    model.save(tmp_path / ("m" * 250 + ".cca"))
+    folder = tmp_path / "there"
+    folder.mkdir()
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("there/real.cca")
+    model.save(tmp_path / "one")
+    assert (tmp_path / "one").is_symlink()
+    assert (tmp_path / "two").is_symlink()
+    assert [p.name for p in folder.iterdir()] == ["real.cca"]
+    np.testing.assert_array_equal(load(tmp_path / "one").x_weights_, model.x_weights_)
 
 
 def test_links_are_followed_and_other_things_left_alone(model, tmp_path):

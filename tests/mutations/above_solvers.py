@@ -303,4 +303,22 @@ MUTATIONS = [
         "        if True:\n            # If another",
         "test_setting_the_solution_is_one_step_for_other_threads",
     ),
+    Mutation(
+        "fitting",
+        "    require_types(cls, found)\n    return cls(**found)",
+        "    return cls(**found)",
+        "test_mutated_model_files",
+    ),
+    Mutation(
+        "fitting",
+        "if any(info.compress_type != zipfile.ZIP_STORED for info in members):",
+        "if all(info.compress_type != zipfile.ZIP_STORED for info in members[:0]) and not members:",
+        "test_bombs_are_refused_whether_needed_or_not",
+    ),
+    Mutation(
+        "estimators",
+        "if not isinstance(name, str) or name not in ESTIMATORS:",
+        "if name not in ESTIMATORS:",
+        "test_unknown_estimators_are_refused",
+    ),
 ]

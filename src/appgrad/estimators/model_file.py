@@ -6,12 +6,14 @@ import os
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from ..data.display import shown
 from ..data.kernels import KERNELS, Fourier, Gram, Kernel, Learned, Nystroem
 from ..fitting import archive, old_files
 from ..fitting.fit import Fit
+from ..fitting.parameters import require_settings
 from ..fitting.remarks import OverfitWarning, Remark
 from ..fitting.saved_state import packed, plain_generator, restored_generator, unpacked
 from ..fitting.streams.kinds import KINDS, Stream, kind_of
@@ -46,6 +48,16 @@ COLUMN_ARRAYS = {
     "x_std_": "std_x",
     "y_std_": "std_y",
     "y_slopes_": "y_slopes",
+}
+
+# Least and largest value of arrays; those of no bound are NaN.
+RANGES = {
+    "canonical_correlations_": (0.0, 1.0),
+    "training_correlations_": (-1.0, 1.0),
+    "residuals_": (0.0, np.inf),
+    "error_bounds_": (0.0, np.inf),
+    "x_std_": (0.0, np.inf),
+    "y_std_": (0.0, np.inf),
 }
 
 
@@ -92,12 +104,14 @@ def load(path: str | os.PathLike[str]) -> BaseCCA:
     """
     arrays, meta = archive.read(path)
     old_files.rename_parts(arrays, meta)
-    if meta.get("estimator") not in ESTIMATORS:
-        raise ValueError(f"{path} holds a {meta.get('estimator')}, which this version of appgrad cannot read")
+    name = meta.get("estimator")
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        said = shown(name, 50) if isinstance(name, str) else f"{type(name).__name__}, where a name should be"
+        raise ValueError(f"{path} holds a {said}, which this version of appgrad cannot read")
     try:
         return _model(arrays, meta)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r})") from error
+    except (*archive.DAMAGE, IndexError, ArithmeticError, AssertionError) as error:
+        raise ValueError(f"{path} is damaged or not an appgrad model file ({error!r:.300})") from error
 
 
 def _model(arrays: dict[str, Array], meta: dict[str, Any]) -> BaseCCA:
@@ -165,6 +179,9 @@ def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
             raise TypeError("it holds nothing that was learned of rows")
         for f, p in zip(learned.maps, (p1, p2), strict=True):
             _require_map(f, p)
+        _require_finite(*learned.variances)
+        if any(not 0 <= ridge < np.inf for ridge in learned.ridge):
+            raise TypeError(f"its ridges are {learned.ridge}")
     return Rows(n, (p1, p2), (x, y), meta["y_1d"], learned)
 
 
@@ -231,6 +248,9 @@ def _require_whole(name: str, array: Array, widths: tuple[int, int], k: int) -> 
         raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}, expected {shape}")
     if name != "error_bounds_" and not np.all(np.isfinite(array)):
         raise TypeError(f"{name} is not finite")
+    low, high = RANGES.get(name, (-np.inf, np.inf))
+    if np.any(array < low) or np.any(array > high):
+        raise TypeError(f"{name} is not from {low:g} to {high:g}")
 
 
 def _packed_stream(stream: SumStream | StepStream | None) -> tuple[dict[str, Any] | None, dict[str, Array]]:
@@ -246,6 +266,7 @@ def _stream(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows) -> SumSt
     """The stream of a model, read from its file."""
     solver, spec = meta["stream"]["solver"], meta["stream"]["state"]
     found = old_files.stream(solver, spec, arrays) if meta["version"] == 1 else unpacked(spec, arrays)
+    require_settings(found.problem, found.options)
     stream = KINDS[kind_of(solver)](found.problem, found.options, restored_generator(meta["stream"]["rng"]))
     if stream.solver != solver:
         raise ValueError(f"the stream is of {stream.solver}, not of {solver}")
@@ -267,18 +288,40 @@ def _packed_learned(learned: Learned | None) -> tuple[Any, dict[str, Array]]:
 
 
 def _require_map(f: Any, p: int) -> None:
-    """Raise TypeError unless the parts of a loaded map fit together."""
+    """Raise TypeError unless the parts of a loaded map fit together, and are finite."""
     if not isinstance(f, Gram | Nystroem | Fourier):
         raise TypeError("a map is of no known kind")
+    _require_finite(*(part for part in f if isinstance(part, np.ndarray) or sp.issparse(part)))
+    if f.shift.ndim != 1:
+        raise TypeError("the parts of a map do not fit together")
     if isinstance(f, Fourier):
-        sizes = [(f.frequencies.shape[0], p)]
+        sizes = [(f.frequencies.shape[0], p), (f.frequencies.ndim, 2)]
     else:
         if not isinstance(f.kernel, Kernel) or f.kernel.name not in KERNELS:
             raise TypeError("a kernel is of no known kind")
-        width = f.rows.shape[0] if isinstance(f, Gram) else f.root.shape[0]
+        _require_kernel(f.kernel)
+        width = f.means.shape[0] if isinstance(f, Gram) else f.root.shape[0]
         columns = 0 if f.kernel.name == "precomputed" else p
-        sizes = [(f.rows.shape[0], width), (f.rows.shape[1], columns)]
+        dimensions = (f.means.ndim, 1) if isinstance(f, Gram) else (f.root.ndim, 2)
+        sizes = [(f.rows.shape[0], width), (f.rows.shape[1], columns), dimensions]
+        if isinstance(f, Gram) and not np.isfinite(f.grand):
+            raise TypeError("the mean of a kernel is not finite")
     if len(f.shift):
         sizes.append((len(f.shift), p))
     if any(found != expected for found, expected in sizes):
         raise TypeError("the parts of a map do not fit together")
+
+
+def _require_kernel(kernel: Kernel) -> None:
+    """Raise TypeError unless the parameters of a kernel are such as a model may have."""
+    numbers = 0 < kernel.gamma < np.inf and 0 <= kernel.coef0 < np.inf and kernel.degree >= 1
+    if not numbers or kernel.function is not None:
+        raise TypeError("a kernel has parameters that it cannot have")
+
+
+def _require_finite(*arrays: Any) -> None:
+    """Raise TypeError unless arrays, dense or sparse, are of finite real numbers."""
+    for m in arrays:
+        values = m.data if sp.issparse(m) else m
+        if values.dtype.kind not in "biuf" or not np.all(np.isfinite(values)):
+            raise TypeError("an array is not of finite numbers")

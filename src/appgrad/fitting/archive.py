@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import tempfile
+import secrets
+import shutil
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -35,22 +38,25 @@ def write(
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file to write to atomically: a crash or a full disk leaves the old file or the new one."""
+    """Yield a file to write to atomically: a crash or a full disk leaves the old file or the new one.
+
+    A link is followed. A file that is replaced keeps its permissions, a new one has those of any new file.
+    """
     require_writable(Path(path))
     target = Path(path).resolve()  # follow links
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    # Nobody can guess the name, and nothing that is there is opened. The system applies the umask.
+    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes the file private; give it the permissions that open() would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        if target.exists():
+            shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -64,8 +70,9 @@ def require_writable(target: Path) -> None:
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():
         raise ValueError(f"{target} is not an ordinary file: it would be replaced")
-    if not os.access(target.parent, os.W_OK):
-        raise PermissionError(f"{target.parent}: no permission to write there")
+    folder = target.resolve().parent
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder}: no permission to write there")
 
 
 # Errors that numpy, zipfile and json raise on files that are truncated, altered or of another kind.
@@ -77,10 +84,16 @@ DAMAGE = (
     KeyError,
     MemoryError,
     NotImplementedError,
+    OverflowError,
     RecursionError,
     RuntimeError,
+    SyntaxError,
+    TypeError,
     UnicodeDecodeError,
     ValueError,
+    AttributeError,
+    tokenize.TokenError,
+    struct.error,
 )
 
 
@@ -95,6 +108,7 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, Ar
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it holds a single array")
             if archive.zip is not None:
+                _require_plain(archive.zip, os.fstat(file.fileno()).st_size)
                 require_plausible(archive.zip)
             meta = json.loads(archive["meta"].tobytes())
             if not isinstance(meta, dict) or meta.get("format") != kind or not _is_whole(meta["version"]):
@@ -112,6 +126,17 @@ def read(path: str | os.PathLike[str], kind: str = FORMAT) -> tuple[dict[str, Ar
             f"{meta.get('library', '?')}; this version reads up to {VERSION}: upgrade appgrad"
         )
     return arrays, meta
+
+
+def _require_plain(archive: zipfile.ZipFile, size: int) -> None:
+    """Raise if arrays would take more room than the file: it is written without compression."""
+    members = archive.infolist()
+    if any(info.compress_type != zipfile.ZIP_STORED for info in members):
+        raise ValueError("its arrays are compressed, which those of appgrad never are")
+    if sum(info.file_size for info in members) > size or len({info.filename for info in members}) < len(
+        members
+    ):
+        raise ValueError("it holds arrays twice, or claims more than it holds")
 
 
 def _is_whole(value: Any) -> bool:

@@ -14,6 +14,9 @@ from ..solvers import registry
 from ..solvers.problem import Limits, Problem
 from ..solvers.protocol import Options
 
+# Budgets whose names are the same in parameters and in limits.
+BUDGETS = tuple((name, name) for name in ("passes", "seconds", "flops"))
+
 
 def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Problem, Options]:
     """Return the problem and options of these parameters, or raise an error that names the parameter.
@@ -55,6 +58,19 @@ def _step_size(value: Any) -> float | tuple[float, float] | None:
         return None
     eta1, eta2 = map(float, pair_of("step_size", value))
     return (eta1, eta2) if np.ndim(value) else eta1
+
+
+def require_settings(problem: Problem, options: Options) -> None:
+    """Raise ValueError unless a problem and options are such as `checked` returns."""
+    limits = options.limits
+    checked(
+        problem._asdict()
+        | options._asdict()
+        | {f"max_{short}": getattr(limits, name) for short, name in (("iter", "iterations"), *BUDGETS)}
+        | {name: "auto" for name in ("oversampling", "step_size") if getattr(options, name) is None}
+        | {"covariance": "dense" if options.dense else "auto"}
+        | dict.fromkeys(("checkpoint", "callback", "verbose"))
+    )
 
 
 def _budget(value: Any) -> Any:

@@ -11,11 +11,13 @@ import scipy.sparse as sp
 from ..covariance.moments import Moments, SecondMoments, ViewMoments
 from ..covariance.preconditioners import Preconditioner, ViewPreconditioner
 from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
+from ..data.sparse_format import require_sound
 from ..machine.arrays import Array
 from ..solvers import registry
 from ..solvers.problem import Diagnostics, Limits, Problem, Saved
 from ..solvers.protocol import Options
 from ..solvers.sparse.thresholds import Sparsity
+from .field_types import require_types
 from .streams.kinds import Stream
 from .streams.steps import Buffered, Steps
 from .streams.sums import Sums
@@ -88,10 +90,7 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
         if "array" in spec:
             return arrays[spec["array"]]
         if "csr" in spec:
-            parts = tuple(unpack(part) for part in spec["csr"])
-            m = sp.csr_array(parts[:3], shape=parts[3:])
-            m.check_format(full_check=True)
-            return m
+            return _sparse(*(unpack(part) for part in spec["csr"]))
         if "tuple" in spec:
             return tuple(unpack(part) for part in spec["tuple"])
         found = {name: unpack(part) for name, part in spec["fields"].items()}
@@ -100,12 +99,32 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
     return unpack(spec)
 
 
+def _sparse(data: Any, indices: Any, indptr: Any, rows: Any, columns: Any) -> Any:
+    """Return a CSR matrix from its parts; TypeError or ValueError if these are not such."""
+    if (
+        not all(isinstance(part, np.ndarray) for part in (data, indices, indptr))
+        or data.dtype.kind not in "biuf"
+    ):
+        raise TypeError("a sparse matrix is not of arrays of numbers")
+    if not all(isinstance(size, int) and 0 <= size < 2**48 for size in (rows, columns)):
+        raise TypeError(f"a sparse matrix has {rows!r} rows and {columns!r} columns")
+    # Rows cost memory before anything is checked: there are no more than pointers.
+    if len(indptr.shape) != 1 or len(indptr) != rows + 1:
+        raise ValueError(f"a sparse matrix of {rows} rows has {indptr.size} pointers")
+    m = sp.csr_array((rows, columns), dtype=data.dtype)
+    m.data, m.indices, m.indptr = data, indices, indptr
+    require_sound(m, "a matrix", full=True)
+    return sp.csr_array(m)
+
+
 def record(tag: str, found: dict[str, Any], classes: dict[str, Any] | None = None) -> Any:
     """Return the record with this tag and these fields; ValueError if some are missing or unknown.
 
+    TypeError if a field is not of the type that the record says.
+
     `classes` are all records by their tags, where these are at hand.
     """
-    cls = (records() if classes is None else classes).get(tag)
+    cls = (records() if classes is None else classes).get(tag) if isinstance(tag, str) else None
     if cls is None:
         raise ValueError(f"there is no record {tag!r}: of another version?")
     known = _fields(cls)
@@ -113,6 +132,7 @@ def record(tag: str, found: dict[str, Any], classes: dict[str, Any] | None = Non
     wrong += [name for name, required in known.items() if required and name not in found]
     if wrong:
         raise ValueError(f"the fields of {tag} are not these: {', '.join(wrong)}; of another version?")
+    require_types(cls, found)
     return cls(**found)
 
 
@@ -156,7 +176,7 @@ def restored_generator(plain: dict[str, Any]) -> np.random.Generator:
             return np.array(value["array"], dtype=value["dtype"])
         return {name: parts(part) for name, part in value.items()} if isinstance(value, dict) else value
 
-    kinds = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+    kinds = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
     if plain["bit_generator"] not in kinds:
         raise ValueError(f"{plain['bit_generator']!r} is no generator of numpy's")
     generator = np.random.Generator(getattr(np.random, plain["bit_generator"])())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from ...data.arrays import ArrayViews
 
 UNMERGEABLE = "only models that keep second moments can be merged: steps of stochastic AppGrad have no sum"
@@ -16,7 +19,10 @@ def matrices(waiting: list[ArrayViews]) -> tuple[tuple[Any, Any], ...]:
 
 def views_of(matrices: Any, p1: int, p2: int) -> list[ArrayViews]:
     """Return waiting rows from their matrices; ValueError if they have other columns."""
-    views = [ArrayViews(*pair) for pair in matrices]
-    if any((rows.n_features_x, rows.n_features_y) != (p1, p2) for rows in views):
-        raise ValueError("rows of other columns")
-    return views
+    for pair in matrices:
+        for m, p in zip(pair, (p1, p2), strict=True):
+            if not (isinstance(m, np.ndarray) or sp.issparse(m)) or m.ndim != 2 or m.shape[1] != p:
+                raise ValueError("rows of other columns")
+            if not np.all(np.isfinite(m.data if sp.issparse(m) else m)):
+                raise ValueError("rows that are not finite")
+    return [ArrayViews(*pair) for pair in matrices]

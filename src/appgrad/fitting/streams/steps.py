@@ -28,6 +28,7 @@ from ...solvers.stochastic.sampling import (
 )
 from ..choose import ASKED
 from .rows import UNMERGEABLE, matrices, views_of
+from .shapes import require_diagnostics, require_moments, require_peaks, require_solver, require_state
 
 # Steps decay over a horizon that doubles whenever it is reached, as the end of a stream is not known. The
 # first horizon is this many portions of rows.
@@ -115,6 +116,7 @@ class StepStream:
         """Resume from a snapshot of rows with p1 + p2 columns; TypeError or ValueError if it is not one."""
         if not isinstance(kept, Steps):
             raise TypeError("the stream holds no steps")
+        self._require_whole(kept, p1, p2)
         self.waiting = views_of(kept.waiting, p1, p2)
         self.stochastic, self.state = kept.solver, kept.state
         self.diagnostics, self.settled = kept.diagnostics, kept.settled
@@ -126,6 +128,27 @@ class StepStream:
             (views,) = views_of((b.rows,), p1, p2)
             self.buffer.add(views, b.moments)
             self.buffer.position, self.buffer.peaks = b.position, b.peaks
+
+    def _require_whole(self, kept: Steps, p1: int, p2: int) -> None:
+        """Raise ValueError unless the parts of a snapshot fit together."""
+        b, counts = kept.buffer, (kept.used, kept.horizon, kept.steps, kept.seen)
+        if (
+            min(counts) < 0
+            or (b is None) != (kept.solver is None)
+            or (kept.state is None) != (kept.diagnostics is None)
+        ):
+            raise ValueError("parts of a stream that do not belong together")
+        if b is not None:
+            if min(b.size, b.portion, b.normaliser or 1) < 1 or b.position < 0 or b.normaliser == 0:
+                raise ValueError("a buffer of no rows")
+            require_moments(b.moments, p1, p2)
+            require_peaks(b.peaks, p1, p2)
+        if kept.solver is not None:
+            require_solver(kept.solver, self.problem.n_components, p1, p2)
+        if kept.state is not None:
+            require_state(kept.state, p1, p2)
+        require_diagnostics(kept.diagnostics, p1, p2)
+        require_diagnostics(kept.settled, p1, p2)
 
     def ridge(self, ridge: tuple[float, float]) -> None:
         """Use another ridge from now on."""

@@ -61,8 +61,11 @@ class SumStream:
             parts, p = self.second, p1 + p2
             if (parts.mean.shape, parts.scatter.shape) != ((p,), (p, p)):
                 raise ValueError("sums of other columns")
-            if not (0 < parts.n < np.inf and np.all(np.isfinite(parts.scatter))):
+            finite = np.all(np.isfinite(parts.scatter)) and np.all(np.isfinite(parts.mean))
+            if not (0 < parts.n < np.inf and finite):
                 raise ValueError("sums that are not finite")
+            if np.any(np.diag(parts.scatter) < 0):
+                raise ValueError("sums with negative squares")
 
     def ridge(self, ridge: tuple[float, float]) -> None:
         """Use another ridge from now on."""
