@@ -146,15 +146,27 @@ def test_a_held_out_check_that_is_not_possible_fails_no_fit(run, rng, tmp_path):
             run("fit", "x.npy", "y.npy", "-k", k, "--holdout", 0.01, "-o", "m.cca", "--json", cwd=tmp_path)
         )
         assert record["held_out_correlations"] == [None] * k
-        assert record["held_out_method"].startswith("not possible: without the held-out rows, n_components")
+        assert record["held_out_method"].startswith("not possible: without the held-out rows, -k ")
         assert load(tmp_path / "m.cca").n_samples_ == n
     assert "not possible" in run("fit", "x.npy", "y.npy", "-k", 3, "--holdout", 0.01, cwd=tmp_path)
 
 
 def test_shared_columns_are_noticed(folder, run):
     record = json.loads(run("fit", "x.npy", "x.npy", "--json", cwd=folder))
+    same = "x and y are the same columns of x.npy: their correlations are 1, and say nothing"
     found = "components 1, 2: correlation 1 on any rows; do the views share a column?"
-    assert record["warnings"] == [found]
+    assert record["warnings"] == [same, found]
+    for x, y, words in (
+        ("x.npy", "./x.npy", "the same columns of x.npy"),
+        ("x.npy", "x.npy::columns=2-3", "in common (2, 3)"),
+        ("x.npy::columns=0-2", "x.npy::columns=2-4", "in common (2)"),
+        ("x.csv::columns=n0,n1", "x.csv::columns=4,1,0", "in common (n0, n1)"),
+    ):
+        record = json.loads(run("fit", x, y, "--json", "--holdout", 0, "-k", 1, cwd=folder))
+        assert words in record["warnings"][0]
+        assert record["correlations"][0] > 1 - 1e-9
+    for x, y in (("x.npy::columns=0-1", "x.npy::columns=2-4"), ("x.npy", "y.npy")):
+        assert json.loads(run("fit", x, y, "--json", "--holdout", 0, cwd=folder))["warnings"] == []
 
 
 def test_interrupted(folder, run, monkeypatch):
@@ -164,11 +176,11 @@ def test_interrupted(folder, run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(appgrad.cli.fit, "held_out", interrupt)
-    text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=1, cwd=folder)
+    text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=130, cwd=folder)
     assert text == "error: interrupted in the held-out check; the model of all rows is in m.cca\n"
     load(folder / "m.cca")
     monkeypatch.setattr(CCA, "fit", interrupt)
-    text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=1, cwd=folder)
+    text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=130, cwd=folder)
     assert text == "error: interrupted; nothing was written\n"
     assert not (folder / "n.cca").exists()
 

@@ -381,7 +381,7 @@ def test_what_is_said_of_a_stream_under_way(long, caplog):
     assert [p.rows for p in seen] == list(range(500, 5001, 500))
     assert np.isnan(seen[0].tcc)
     assert 0.5 < seen[-1].tcc <= 3
-    under_way = r"batch [0-9]+, [0-9]+ rows, [0-9]+ rows/s, [0-9.]+ s: captured correlation [0-9.]+"
+    under_way = r"batch [0-9]+, [0-9]+ rows, [0-9]+ rows/s, [0-9.]+ s, total correlation [0-9.]+ of at most 3"
     assert any(re.search(under_way, message) for message in caplog.messages)
     assert re.match(r"the stream ended after 5000 rows and [0-9.]+ s", caplog.messages[-1])
 

@@ -48,7 +48,14 @@ def test_a_stream_has_a_line_on_the_terminal(data, screen):
         model = CCA(3, verbose=2, callback=slow, random_state=0).fit_stream(batches(*data))
     said = screen.getvalue()
     assert model.solver_ == "stochastic"
-    for part in ("stream", ",000 rows, ", " rows/s, captured ", " s left"):
+    for part in (
+        "stream",
+        ",000 rows, ",
+        "total correlation 1.",
+        " of at most 3, about ",
+        " s left",
+        " rows/s",
+    ):
         assert part in said
     assert "passes" not in said
     # The line is gone in the end.
@@ -61,7 +68,7 @@ def test_a_stream_of_unknown_length_says_nothing_of_its_end(data, screen):
     assert "4,000 rows" in said
     assert "left" not in said
     # Sums have captured nothing before they are solved for.
-    assert "captured" not in said
+    assert "correlation" not in said
 
 
 def test_a_fit_has_a_line_on_the_terminal(data, screen):
@@ -75,7 +82,7 @@ def test_a_fit_has_a_line_on_the_terminal(data, screen):
         CCA(3, solver="lobpcg", verbose=2, max_iter=4, tol=0, callback=callback).fit(*data)
     said = screen.getvalue()
     assert "fit" in said
-    assert " passes, captured 2." in said
+    assert " passes, total correlation 2." in said
     assert len(told) == 4
 
 
@@ -83,7 +90,7 @@ def test_a_run_without_rows_is_shown_too(data, screen):
     """Covariances are gathered once: then no rows are counted."""
     with pytest.warns(match="max_iter"):
         CCA(3, solver="als", verbose=2, max_iter=4, tol=0, callback=slow).fit(*data)
-    assert " passes, captured 2." in screen.getvalue()
+    assert " passes, total correlation 2." in screen.getvalue()
 
 
 @pytest.mark.parametrize("verbose", ["2", [2], 2.5])

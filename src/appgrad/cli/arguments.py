@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -20,6 +19,22 @@ def solver_help() -> str:
     return f"{', '.join(linear)} or {last}; sparse: also {', '.join(sparse)}."
 
 
+def known_solver(name: str) -> str:
+    """The name of a solver, checked."""
+    known = dict.fromkeys((*registry.names(registry.LINEAR), *registry.names(registry.SPARSE)))
+    if name not in known:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}")
+    return name
+
+
+def known_level(name: str | None) -> str | None:
+    """A level of the log, checked."""
+    if name is not None and name not in LEVELS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(LEVELS)}")
+    return name
+
+
+LEVELS = ("debug", "info", "warning", "error")
 EXPERIMENTS = ("mnist", "mediamill", "ptb", "url", "bilingual")
 
 SOURCE = (
@@ -31,8 +46,17 @@ XSource = Annotated[str, typer.Argument(metavar="X", help=f"First view. {SOURCE}
 YSource = Annotated[str, typer.Argument(metavar="Y", help="Second view, the same rows.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by 'appgrad fit -o'.")]
 Components = Annotated[int, typer.Option("-k", "--components", min=1, help="Number of canonical pairs.")]
-Solver = Annotated[str, typer.Option(help=solver_help())]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Solver = Annotated[str, typer.Option(help=solver_help(), callback=known_solver)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also if the command fails.")]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(
+        help="What to say on stderr: debug, info (a line of progress every few seconds: by default unless "
+        "stderr is a terminal), warning or error.",
+        metavar="debug|info|warning|error",
+        callback=known_level,
+    ),
+]
 Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 
 
@@ -47,12 +71,6 @@ def numbers(text: str, option: str, kind: type) -> Any:
         auto = "auto, " if option == "--ridge" else ""
         raise typer.BadParameter(f"{text!r} is not {auto}{one} or two with a comma", param_hint=option)
     return values[0] if len(values) == 1 else (values[0], values[1])
-
-
-def in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    message = re.sub(r"max_(passes|seconds)(=\S+)?", r"--\1", message)
-    return re.sub(r"solver='(\w+)'(, or '(\w+)')?", r"--solver \1", message)
 
 
 def typed() -> str:

@@ -1,32 +1,42 @@
-"""Failures and interruptions: each ends a command with one clear line and an exit code."""
+"""Failures and interruptions: each ends a command with one line, or one JSON object, and an exit code."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import typer
+from . import signals
 
-from .terminal import err, say
-
-# Exit codes: something went wrong, or Ctrl-C.
-FAILED, INTERRUPTED = 1, 1
+# Exit codes: something went wrong, or the command is not written as it should be. That of a signal is 128
+# and its number: 130 after Ctrl-C, 143 after SIGTERM.
+FAILED, USAGE = 1, 2
 
 FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError)
 
 
+class FailedError(Exception):
+    """The end of a command that cannot go on: a text, an exit code, and facts for `--json`.
+
+    `warnings` are those given until then.
+    """
+
+    def __init__(self, text: str, code: int = FAILED, warnings: tuple[str, ...] = (), **facts: Any) -> None:
+        super().__init__(text)
+        self.text, self.code, self.warnings, self.facts = text, code, warnings, facts
+
+    def record(self) -> dict[str, Any]:
+        """The failure as `--json` prints it."""
+        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        return {"error": self.text, "exit_code": self.code, **self.facts, **warnings}
+
+
 def reason(error: BaseException) -> str:
-    """The message of an error, or its type; and what was decided about files, which may be its cause."""
-    words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
+    """The message of an error on one line, or its type; and what was decided about files, maybe its cause."""
+    if isinstance(error, KeyboardInterrupt):
+        return signals.word()
+    words = " ".join(str(error).split()) or type(error).__name__
     return "; ".join([words, *getattr(error, "__notes__", [])])
 
 
-def interrupted(what: str = "") -> NoReturn:
-    """Say that a command was interrupted, and what there is of its work; then end it."""
-    say("error: interrupted" + what, err)
-    raise typer.Exit(INTERRUPTED) from None
-
-
-def failed(what: str) -> NoReturn:
-    """Say what went wrong, and end the command."""
-    say(f"error: {what}", err)
-    raise typer.Exit(FAILED) from None
+def interrupted(what: str = "", warnings: tuple[str, ...] = (), **facts: Any) -> NoReturn:
+    """End a command that was interrupted, and say what there is of its work."""
+    raise FailedError(signals.word() + what, signals.exit_code(), warnings, **facts) from None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import typer
@@ -24,12 +24,16 @@ from ..reporting.features import names_of
 from ..reporting.html import write_report
 from ..reporting.rows_shown import rows_of_fit, with_rows
 from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
-from ..solvers.registry import is_iterative
-from .arguments import in_options, numbers, typed
-from .failures import FAILURES, failed, interrupted, reason
+from ..solvers import registry
+from . import signals
+from .arguments import numbers, typed
+from .failures import FAILED, FAILURES, FailedError, interrupted, reason
+from .log import logged
 from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
+from .same_source import shared_columns
 from .terminal import print_json, print_remarks, print_summary, say
+from .wording import in_options
 
 # Warning in a model that was saved by an interrupted fit.
 EARLY = "the fit was interrupted: its command would give another model"
@@ -50,6 +54,7 @@ class FitArguments(NamedTuple):
     support: str | None
     seconds: float | None
     passes: float | None
+    max_iter: int | None
     batch_size: int
     checkpoint: Path | None
     checkpoint_every: float
@@ -57,6 +62,7 @@ class FitArguments(NamedTuple):
     seed: int
     scheduler: str | None
     report: Path | None
+    log_level: str | None
     as_json: bool
 
 
@@ -65,7 +71,7 @@ def fit_files(asked: FitArguments) -> None:
     model = model_of(asked)
     require_files(asked)
     start = time.perf_counter()
-    with connected(asked.scheduler) as client:
+    with logged(asked.log_level), connected(asked.scheduler) as client:
         views = fit_model(model, asked, client)
         fitted = time.perf_counter() - start
         save_model(model, asked)
@@ -90,17 +96,30 @@ def model_of(asked: FitArguments) -> CCA:
         if not sparsity:
             raise typer.BadParameter("--support is for sparse components: give --n-nonzero or --alpha")
         sparsity["support"] = asked.support
+    require_solver(asked.solver, registry.SPARSE if sparsity else registry.LINEAR)
     return (SparseCCA if sparsity else CCA)(
         asked.k,
         solver=asked.solver,
         ridge=asked.ridge if asked.ridge == "auto" else numbers(asked.ridge, "--ridge", float),
         max_seconds=asked.seconds,
         max_passes=asked.passes,
+        max_iter=asked.max_iter,
         batch_size=asked.batch_size,
         random_state=asked.seed,
         checkpoint=None if asked.checkpoint is None else (str(asked.checkpoint), asked.checkpoint_every),
         **sparsity,
     )
+
+
+def require_solver(solver: str, kind: str) -> None:
+    """Raise if a solver is not for components of this kind, sparse or not."""
+    known = registry.names(kind)
+    if solver in known:
+        return
+    advice = f"it finds no sparse components: use one of {', '.join(known)}"
+    if kind == registry.LINEAR:
+        advice = "it finds sparse components: say how sparse by --n-nonzero or --alpha"
+    raise typer.BadParameter(f"{solver}: {advice}", param_hint="--solver")
 
 
 def require_files(asked: FitArguments) -> None:
@@ -125,20 +144,22 @@ def connected(address: str | None) -> Iterator[Any]:
 
 def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
     """Fit the model to two files and record its provenance; returns the views of the files."""
-    with warnings.catch_warnings(record=True) as caught, progress_line(not asked.as_json) as watch:
+    with warnings.catch_warnings(record=True) as caught, progress_line(asked.log_level, asked.k) as watch:
         warnings.simplefilter("always")
         watch.begin("reading files")
-        views = open_views(asked.x, asked.y, client=client)
-        origin = Origin(*views.view_names, typed())
         try:
+            views = open_views(asked.x, asked.y, client=client)
+            origin = Origin(*views.view_names, typed())
             with noted(views.notes):
                 model.set_params(callback=watch.step).fit(watch.views("fit", views))
+        except FAILURES as error:
+            # What was said until then may be the reason.
+            raise FailedError(in_options(reason(error)), FAILED, tuple(_texts(caught))) from error
         except KeyboardInterrupt:
-            origin = origin._replace(remarks=(EARLY, *_texts(caught)))
-            interrupted("; " + _rescued(model, origin, asked))
+            stopped(model, asked, _texts(caught))
     model.callback = None
-    remarks = _texts(caught)
-    if asked.checkpoint is not None and not is_iterative(model.solver_):
+    remarks = _texts(caught) + shared_columns(asked.x, asked.y, views)
+    if asked.checkpoint is not None and not registry.is_iterative(model.solver_):
         remarks.append(f"{model.solver_} is a direct solver, which writes no checkpoint")
     model.record_provenance(origin._replace(remarks=tuple(remarks)))
     return views
@@ -149,30 +170,36 @@ def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(in_options(str(w.message)) for w in caught))
 
 
-def _rescued(model: CCA, origin: Origin, asked: FitArguments) -> str:
-    """Save the best model of an interrupted fit; returns what was written, and how to go on."""
-    written = []
+def stopped(model: CCA, asked: FitArguments, remarks: list[str]) -> NoReturn:
+    """End an interrupted fit: save its best model so far, and say what was written and how to go on."""
+    written, saved = [], None
     if asked.output is not None and hasattr(model, "canonical_correlations_"):
-        model.record_provenance(origin)
-        model.save(asked.output)
-        written.append(f"the best model so far is in {asked.output}")
+        model.callback = None
+        model.record_provenance(Origin(asked.x, asked.y, typed(), (EARLY, *remarks)))
+        save_model(model, asked)
+        saved = str(asked.output)
+        written.append(f"the best model so far is in {saved}")
         if asked.report is not None:
             written.append("a report of it is made by 'appgrad report'")
-    if asked.checkpoint is not None and asked.checkpoint.exists():
-        written.append(f"go on with --resume --checkpoint {asked.checkpoint}")
-    return "; ".join(written) or "nothing was written"
+    followed = asked.checkpoint if asked.checkpoint is not None and asked.checkpoint.exists() else None
+    if followed is not None:
+        written.append(f"go on with --resume --checkpoint {followed}")
+    checkpoint = None if followed is None else str(followed)
+    said = "; " + ("; ".join(written) or "nothing was written")
+    interrupted(said, tuple(remarks), model=saved, checkpoint=checkpoint)
 
 
 def save_model(model: CCA, asked: FitArguments) -> None:
     """Save the model if an output is given; first before the check, which may take as long as the fit."""
     if asked.output is not None:
-        model.save(asked.output)
+        with signals.held():
+            model.save(asked.output)
 
 
 def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
     """Held-out correlations; if they fail, NaN and the reason, because the model itself is fine."""
     saved = asked.output
-    with progress_line(not asked.as_json) as watch, warnings.catch_warnings():
+    with progress_line(asked.log_level, asked.k) as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             problem, options = model.problem_and_options()
@@ -188,10 +215,10 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
             if saved is None and not isinstance(error, ValueError):
                 raise
             unknown = np.full(len(model.canonical_correlations_), np.nan)
-            return HeldOut(unknown, f"not possible: without the held-out rows, {reason(error)}")
+            return HeldOut(unknown, f"not possible: without the held-out rows, {in_options(reason(error))}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
-            interrupted(f" in the held-out check; {where}")
+            interrupted(f" in the held-out check; {where}", model=None if saved is None else str(saved))
 
 
 def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
@@ -222,6 +249,7 @@ def report_fit(model: CCA, views: Views, summary: Summary, path: Path) -> str | 
 def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
     """Print the summary of a fit, and where its files are; exit with an error if the report is lost."""
     output, report = asked.output, asked.report
+    code = signals.exit_code() if signals.arrived() else FAILED
     if asked.as_json:
         assert summary.timing is not None
         print_json(
@@ -234,13 +262,17 @@ def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
                 "resumed_from_iteration": summary.resumed_from,
                 "model": None if output is None else str(output),
                 "report": None if report is None or lost else str(report),
+                **({} if lost is None else {"error": lost, "exit_code": code}),
             }
         )
-    else:
-        print_summary(summary)
+        if lost is not None:
+            raise typer.Exit(code)
+        return
+    print_summary(summary)
+    if asked.log_level != "error":
         print_remarks(summary)
-        say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
+    say("model     " + ("not saved: give -o model.cca" if output is None else f"saved to {output}"))
     if lost is not None:
-        failed(lost)
-    if report is not None and not asked.as_json:
+        raise FailedError(lost, code)
+    if report is not None:
         say(f"report    written to {report}")

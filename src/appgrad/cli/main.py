@@ -5,18 +5,24 @@ A command imports what it runs when it is called: `appgrad --help` needs neither
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-from pathlib import Path
-from typing import Annotated, Any
+from . import signals
 
-import typer
+# Ctrl-C is one line here, too.
+with signals.at_once():
+    import os
+    import sys
+    import traceback
+    import warnings
+    from pathlib import Path
+    from typing import Annotated, Any
 
-from ..version import __version__
-from .arguments import EXPERIMENTS, Components, Json, Model, Names, Solver, XSource, YSource
-from .failures import FAILED, FAILURES, INTERRUPTED, reason
-from .terminal import err, say
+    import typer
+
+    from ..version import __version__
+    from .arguments import EXPERIMENTS, Components, Json, LogLevel, Model, Names, Solver, XSource, YSource
+    from .failures import FAILED, FAILURES, FailedError, interrupted, reason
+    from .terminal import err, print_json, say
+    from .wording import in_options
 
 app = typer.Typer(
     help="Canonical correlation analysis on files: .npy, .npz, .csv, .tsv, .svm, .parquet, .h5, .zarr.",
@@ -27,29 +33,77 @@ app = typer.Typer(
 )
 
 
+# All errors in the way a command is written.
+UsageError: Any = typer.BadParameter.__base__
+
+
 def main() -> None:
-    """Run the command line: exit code 0, 1 with one clear line for a failure, 2 for wrong usage."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            app()
-    except BrokenPipeError:
-        # The reader, `head` for example, has closed the pipe. Keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
-    except FAILURES as error:
-        say("error: " + " ".join(reason(error).split()), err)
-        sys.exit(FAILED)
-    except SystemExit as error:
-        # typer exits with 130 after Ctrl-C.
-        if error.code == 130:
-            say("error: interrupted", err)
-            sys.exit(INTERRUPTED)
-        raise
+    """Run the command line.
+
+    Its exit code is 0, 1 with one clear line for a failure, 2 for wrong usage, 130 after Ctrl-C, 143 after
+    SIGTERM. With `--json` failures are one JSON object, too.
+    """
+    with signals.handled():
+        try:
+            code = _run()
+        except BrokenPipeError:
+            # The reader, `head` for example, has closed the pipe. Keep Python from complaining at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = FAILED
+        except UsageError as error:
+            code = _show_usage(error)
+        except FailedError as failure:
+            code = _show_failure(failure)
+        except FAILURES as error:
+            code = _show_failure(_explained(error))
+        except Exception as error:
+            if not signals.wants_json():
+                raise
+            # A bug: the trace is for those who mend it.
+            traceback.print_exc()
+            code = _show_failure(FailedError(f"{type(error).__name__}: {error}"))
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command; returns its exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        code = app(standalone_mode=False)
+    # typer turns Ctrl-C into this code.
+    if code == 130:
+        interrupted()
+    # The command has done what it could after a signal.
+    return signals.exit_code() if signals.arrived() else int(code or 0)
+
+
+def _explained(error: BaseException) -> FailedError:
+    """A failure in the words of the command line: of the command, or of what it did after a signal."""
+    text = in_options(reason(error))
+    if signals.arrived():
+        return FailedError(f"{signals.word()}; then {text}", signals.exit_code())
+    return FailedError(text)
+
+
+def _show_failure(failure: FailedError) -> int:
+    if signals.wants_json():
+        print_json(failure.record())
+    else:
+        for warning in failure.warnings:
+            say(f"warning: {warning}", err, "yellow")
+        say(f"error: {failure.text}", err)
+    return failure.code
+
+
+def _show_usage(error: Any) -> int:
+    if signals.wants_json():
+        return _show_failure(FailedError(" ".join(error.format_message().split()), error.exit_code))
+    error.show()
+    return int(error.exit_code)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"warning: {message}", err, "yellow")
+    say(f"warning: {in_options(str(message))}", err, "yellow")
 
 
 def _version(show: bool) -> None:
@@ -65,7 +119,7 @@ def options(
     """Canonical correlation analysis on files."""
 
 
-@app.command()
+@app.command(short_help="Fit CCA to two files, and check it on held-out rows.")
 def fit(
     x: XSource,
     y: YSource,
@@ -89,6 +143,10 @@ def fit(
     passes: Annotated[
         float | None, typer.Option(help="Passes over the rows for an iterative solver.")
     ] = None,
+    max_iter: Annotated[
+        int | None,
+        typer.Option(min=1, help="Iterations of an iterative solver; 1000 if nothing else is set."),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a minibatch (stochastic).")] = 200,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file that follows an iterative run, to go on from.")
@@ -105,6 +163,7 @@ def fit(
         typer.Option(help="Work on a Dask cluster, or on N processes here.", metavar="ADDRESS|local[:N]"),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Where to write a report, an HTML file.")] = None,
+    log_level: LogLevel = None,
     as_json: Json = False,
 ) -> None:
     """Fit CCA to two files and show training and held-out correlations.
@@ -113,19 +172,21 @@ def fit(
     """
     # The arguments have the names of the fields of `FitArguments`.
     asked = dict(locals())
-    from .fit import FitArguments, fit_files
+    with signals.at_once():
+        from .fit import FitArguments, fit_files
 
     fit_files(FitArguments(**asked))
 
 
-@app.command()
+@app.command(short_help="Say which solver a fit would take, and its cost.")
 def plan(x: XSource, y: YSource, k: Components = 2, as_json: Json = False) -> None:
     """Say which solver a fit would take, and what each is expected to cost, before anything long runs.
 
     Passes are those that data like these took with the default ridge: a larger one can save most of them.
     Times are rough; memory is beyond the data. The held-out check of a fit costs as much again.
     """
-    from .plan import show_plan
+    with signals.at_once():
+        from .plan import show_plan
 
     show_plan(x, y, k, as_json)
 
@@ -141,22 +202,24 @@ def transform(
     output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv or .parquet")] = ...,  # type: ignore[assignment]
 ) -> None:
     """Write the scores of new rows: of X, of Y (--y Y), or of both."""
-    from .model import transform_files
+    with signals.at_once():
+        from .model import transform_files
 
     if y is not None and only_y is not None:
         raise typer.BadParameter(f"the second view is given twice: {y} and --y {only_y}")
     transform_files(model, x, only_y if y is None else y, output)
 
 
-@app.command()
+@app.command(short_help="Correlations of a model on other rows.")
 def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
     """Correlations of the scores of these rows, with the weights of the model."""
-    from .model import score_files
+    with signals.at_once():
+        from .model import score_files
 
     score_files(model, x, y, as_json)
 
 
-@app.command()
+@app.command(short_help="Show a model and its leading features.")
 def inspect(
     model: Model,
     x_names: Names = None,
@@ -165,12 +228,13 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show a model: what was fitted, and the leading features of each component."""
-    from .model import inspect_model
+    with signals.at_once():
+        from .model import inspect_model
 
     inspect_model(model, x_names, y_names, top, as_json)
 
 
-@app.command()
+@app.command(short_help="Write an HTML page that shows a model.")
 def report(
     model: Model,
     x: Annotated[
@@ -187,22 +251,24 @@ def report(
 
     With X and Y also the scores of these rows, and their correlations.
     """
-    from .model import report_model
+    with signals.at_once():
+        from .model import report_model
 
     report_model(model, x, y, output, (x_names, y_names), labels, top)
 
 
-@app.command()
+@app.command(short_help="CCA of the halves of scikit-learn's digits.")
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure.")] = Path("demo"),
 ) -> None:
     """CCA between the left and right halves of scikit-learn's handwritten digits."""
-    from .demo import show_digits
+    with signals.at_once():
+        from .demo import show_digits
 
     show_digits(output)
 
 
-@app.command()
+@app.command(short_help="Run an experiment of the paper.")
 def experiment(
     name: Annotated[str, typer.Argument(metavar="|".join(EXPERIMENTS), help="Which one.")],
     data: Annotated[
@@ -215,6 +281,7 @@ def experiment(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer iterations and sizes.")] = False,
 ) -> None:
     """Run an experiment of the paper: one JSON record for each point, and figures drawn from the records."""
-    from .experiment import run_experiment
+    with signals.at_once():
+        from .experiment import run_experiment
 
     run_experiment(name, data, out_folder, figures, quick)

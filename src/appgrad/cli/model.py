@@ -35,7 +35,7 @@ def transform_files(model: Path, x: str | None, y: str | None, output: Path) -> 
         if source is None:
             raise typer.BadParameter("give rows: X, --y Y, or both")
         table = read_table(source)
-        scores = {names[view]: fitted.view_scores(table.matrix, view, table.names, table.label)}
+        scores = {names[view]: fitted.view_scores(table.matrix, view, table.names, table.label, table.place)}
     write_scores(output, scores)
     say(f"{len(next(iter(scores.values())))} rows written to {output}")
 

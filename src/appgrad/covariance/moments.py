@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from itertools import accumulate
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -294,7 +294,7 @@ def _check(titles: Titles, block: Block, statistics: Sequence[Array]) -> None:
     """Raise an error if column statistics are not finite, naming the value in the block that caused it."""
     for view, statistic in enumerate(statistics):
         if not np.all(np.isfinite(statistic)):
-            require_finite(block.views[view], partial(titles.describe, view), block.offset)
+            require_finite(block.views[view], titles.naming(view), block.offset)
     _require_squares(titles, statistics)
 
 

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import blas_threads
 from .blocks import block_count, least_entries
-from .views import BaseViews, Block, Part, Views
+from .finite import Place
+from .views import BaseViews, Block, Part, Titles, Views
 
 
 class ArrayViews(BaseViews):
@@ -31,6 +32,7 @@ class ArrayViews(BaseViews):
         names: tuple[Array | None, Array | None] = (None, None),
         view_names: tuple[str, str] = ("X", "y"),
         threads: int | None = None,
+        places: tuple[Place | None, Place | None] = (None, None),
     ) -> None:
         if x.shape[0] != y.shape[0]:
             raise ValueError(
@@ -38,6 +40,7 @@ class ArrayViews(BaseViews):
                 "rows must be paired; drop or align the unmatched ones"
             )
         self.x, self.y, self.rows, self.names, self.view_names = x, y, rows, names, view_names
+        self.places = places
         self.n_samples = x.shape[0] if rows is None else len(rows)
         self.widths = x.shape[1], y.shape[1]
         self.dtype = np.dtype(np.float32 if _is_single(x) and _is_single(y) else np.float64)
@@ -51,6 +54,11 @@ class ArrayViews(BaseViews):
         return float(
             sum(m.nnz / max(m.shape[0], 1) if sp.issparse(m) else m.shape[1] for m in (self.x, self.y))
         )
+
+    @property
+    def titles(self) -> Titles:
+        """Names of views, columns and rows."""
+        return super().titles._replace(rows=self.rows)
 
     def _block_rows(self) -> int:
         row_bytes, row_entries = 0.0, 0.0
@@ -92,7 +100,12 @@ class ArrayViews(BaseViews):
 
     def _about(self) -> dict[str, Any]:
         """Arguments shared with views on other rows of the same matrices."""
-        return {"names": self.names, "view_names": self.view_names, "threads": self.threads}
+        return {
+            "names": self.names,
+            "view_names": self.view_names,
+            "threads": self.threads,
+            "places": self.places,
+        }
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..machine.arrays import Array
 from .fingerprint import Identity
-from .views import BaseViews, Block, Cut, Part, Sweep, Views, reporting_rows
+from .views import BaseViews, Block, Cut, Part, Sweep, Titles, Views, reporting_rows
 
 
 class DerivedViews(BaseViews):
@@ -43,6 +43,11 @@ class DerivedViews(BaseViews):
         """Result of a pass, which runs where the rows of the other views are."""
         cuts = ((self.cut, sweep.dtype), *sweep.cuts)
         return self.views.run(sweep._replace(dtype=self.inner(sweep.dtype), cuts=cuts))
+
+    @property
+    def titles(self) -> Titles:
+        """Names of views, columns and rows: rows are those of the other views."""
+        return self.views.titles._replace(view_names=self.view_names, names=self.names)
 
     @property
     def groups(self) -> int | None:  # type: ignore[override]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -295,7 +294,7 @@ def _require_finite(views: Views, *drawn: Matrix) -> None:
         return
     for block in views.blocks():
         for view, m in enumerate(block.views):
-            require_finite(m, partial(views.describe, view), block.offset)
+            require_finite(m, views.titles.naming(view), block.offset)
 
 
 def _pair(parts: list[Any]) -> tuple[Any, Any]:

@@ -190,7 +190,7 @@ class Mapping:
         offset, found = block.offset + rows.start, []
         for view, (f, m) in enumerate(zip(self.maps, block.views, strict=True)):
             x = m[rows]
-            require_finite(x, partial(self.titles.describe, view), offset)
+            require_finite(x, self.titles.naming(view), offset)
             found.append(f(x).astype(np.float64 if dtype is None else dtype, copy=False))
         return Block(offset, tuple(found))
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..machine.arrays import Array, Matrix
 from ..machine.threads import ordered_map
 from .display import shown
-from .finite import describe
+from .finite import Naming, Place, describe
 
 T = TypeVar("T")
 
@@ -75,10 +75,19 @@ class Sweep(NamedTuple):
 
 
 class Titles(NamedTuple):
-    """Names of the views and their columns, for messages."""
+    """Names of the views, their columns and their rows, for messages.
+
+    `places` say where rows are if a view is many files; `rows` are their numbers if they are a selection.
+    """
 
     view_names: tuple[str, ...]
     names: tuple[Array | None, ...]
+    places: tuple[Place | None, ...] = (None, None)
+    rows: Array | None = None
+
+    def naming(self, view: int) -> Naming:
+        """Names of the columns and rows of one view."""
+        return Naming(self.view_names[view], self.names[view], self.places[view], self.rows)
 
     def describe(self, view: int, column: int) -> str:
         """A column's name for messages: view 0 is X, view 1 is y."""
@@ -189,6 +198,7 @@ class BaseViews:
     view_names: tuple[str, str] = ("X", "y")
     names: tuple[Array | None, Array | None] = (None, None)
     notes: tuple[str, ...] = ()
+    places: tuple[Place | None, Place | None] = (None, None)
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
         """Every row once, in order."""
@@ -247,7 +257,7 @@ class BaseViews:
     @property
     def titles(self) -> Titles:
         """Names of views and columns."""
-        return Titles(self.view_names, self.names)
+        return Titles(self.view_names, self.names, self.places)
 
     def __repr__(self) -> str:
         """Rows, precision, and the name and columns of each view."""

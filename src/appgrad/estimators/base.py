@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..covariance.moments import second_moments
 from ..data.derived import CountedViews
+from ..data.finite import Place
 from ..data.inputs import as_column, as_matrix, feature_names, is_dask
 from ..data.kernels import Learned, MappedViews
 from ..data.row_labels import require_same_labels
@@ -116,14 +117,16 @@ class BaseCCA(  # type: ignore[call-arg]
         scores = MappedViews(self._views(X, y), self._projection(0), self._projection(1))
         return float(np.mean(paired_correlations(*second_moments(scores))))
 
-    def view_scores(self, rows: Matrix, view: int, names: Array | None, label: str) -> Array:
+    def view_scores(
+        self, rows: Matrix, view: int, names: Array | None, label: str, place: Place | None = None
+    ) -> Array:
         """Scores of a matrix of rows of one view, 0 or 1, whose columns have these names if any.
 
-        `label` is what the matrix is called in errors.
+        `label` is what the matrix is called in errors, `place` what a row is called.
         """
         check_is_fitted(self)
         self._require_columns(rows.shape[1], names, view, label)
-        return self._projection(view)(rows)
+        return self._projection(view)._replace(label=label, place=place)(rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically; `appgrad.load` reads it back.
@@ -180,7 +183,7 @@ class BaseCCA(  # type: ignore[call-arg]
         threads = threads_for(prepared.views, k, self.n_jobs)
         views = CountedViews(prepared.views, threads=threads)
         views.rows = raw.rows
-        with followed("fit", self.verbose, self.callback, views) as callback:
+        with followed("fit", self.verbose, self.callback, views, problem.n_components) as callback:
             found = fit(
                 views,
                 prepared.problem,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.finite import describe, require_finite
+from ..data.finite import Naming, require_finite
 from ..data.inputs import as_matrix
 from ..fitting.projection import require_in_range
 from ..machine.arrays import Array
@@ -56,10 +55,10 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         to the budget; "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
         Budgets of iterative solvers, kept to within one step. A fit that ends by its budget keeps the
-        result so far, with a ConvergenceWarning. Default: 1000 iterations; for "stochastic" 5 passes or 300
-        steps, whichever is more, and one pass to measure the result. With max_passes=1 "stochastic" reads
-        no row twice, and the correlations are estimates: pairs are found on one half of the last rows and
-        correlated on the other. The same holds with max_seconds.
+        result so far, with a ConvergenceWarning. Default: 1000 iterations if no other budget ends the run;
+        for "stochastic" 5 passes or 300 steps, whichever is more, and one pass to measure the result. With
+        max_passes=1 "stochastic" reads no row twice, and the correlations are estimates: pairs are found on
+        one half of the last rows and correlated on the other. The same holds with max_seconds.
     oversampling : "auto" or int, default="auto"
         Columns iterated beyond n_components; the best n_components are extracted. "auto" is 5; for
         "stochastic" and streams it is n_components, if that is more.
@@ -223,7 +222,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     def _reconstructed(self, scores: Any, weights: Array, loadings: Array, mean: Array, name: str) -> Array:
         """Rows, by least squares of the columns on all scores; their covariance is weights'loadings."""
         scores = as_matrix(scores, name)
-        require_finite(scores, partial(describe, name, None))
+        require_finite(scores, Naming(name))
         if scores.shape[1] != loadings.shape[1]:
             raise ValueError(
                 f"{name} has {scores.shape[1]} columns, but there are {loadings.shape[1]} components"

@@ -117,7 +117,7 @@ class StreamingCCA(BaseCCA):
         before, start = (self._fitted, self._stream), time.perf_counter()
         self._set(None, None)
         try:
-            with followed("stream", self.verbose, self.callback) as callback:
+            with followed("stream", self.verbose, self.callback, components=self.n_components) as callback:
                 self._take(batches, callback)
             if self._stream is None:
                 raise ValueError("the stream had no rows")

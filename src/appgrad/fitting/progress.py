@@ -22,6 +22,8 @@ logger = logging.getLogger("appgrad")
 Callback = Callable[[Progress], Any]
 # Seconds between two updates of a line: faster ones cannot be read.
 EVERY = 0.1
+# Function from the number of characters there is room for to a text of at most as many.
+Text = Callable[[int], str]
 
 
 class Display(Protocol):
@@ -30,8 +32,8 @@ class Display(Protocol):
     def begin(self, name: str) -> None:
         """Show that a task begins."""
 
-    def show(self, text: str) -> None:
-        """Show how far the task is."""
+    def show(self, text: Text) -> None:
+        """Show how far the task is; the text is that of the time when it is called for."""
 
 
 class PlainLine:
@@ -44,15 +46,16 @@ class PlainLine:
     def begin(self, name: str) -> None:
         """Show that a task begins."""
         self.name, self.start, self.drawn = name, time.perf_counter(), -EVERY
-        self.show("")
+        self.show(nothing)
 
-    def show(self, text: str) -> None:
+    def show(self, text: Text) -> None:
         """Show how far the task is, and for how long it has run."""
         now = time.perf_counter()
         if now - self.drawn < EVERY:
             return
         self.drawn = now
-        self._write(f"{self.name} {timedelta(seconds=int(now - self.start))} {text}".rstrip())
+        line = f"{self.name} {timedelta(seconds=int(now - self.start))} "
+        self._write((line + text(_columns() - 1 - len(line))).rstrip())
 
     def clear(self) -> None:
         """Leave an empty line, with the cursor at its beginning."""
@@ -70,20 +73,25 @@ class PlainLine:
 
 
 class Watch:
-    """A display that counts rows and follows iterations: `count` takes rows, `step` is a callback."""
+    """A display that counts rows and follows iterations: `count` takes rows, `step` is a callback.
 
-    def __init__(self, display: Display) -> None:
-        self.display, self.captured = display, ""
+    `components` is how many components are asked for, None if unknown.
+    """
+
+    def __init__(self, display: Display, components: int | None = None) -> None:
+        self.display, self.components, self.captured = display, components, ""
         self.n: int | None = None
-        self.rows, self.start = 0, 0.0
-        # When the last estimate of the time left was made, and what it was.
-        self.estimate: tuple[float, float | None] = 0.0, None
+        self.rows, self.start, self.counted = 0, 0.0, 0.0
+        # When the last estimates of the time left were made, and what they were.
+        self.estimated = 0.0
+        self.left: float | None = None
+        self.at_most: float | None = None
 
     def begin(self, name: str, n: int | None = None) -> None:
         """Show a new task and start its clock; a pass has `n` rows, None if there are no passes."""
-        self.display.begin(name)
-        self.captured, self.estimate = "", (0.0, None)
+        self.captured, self.left, self.at_most = "", None, None
         self.n, self.rows, self.start = n, 0, time.perf_counter()
+        self.display.begin(name)
 
     def views(self, name: str, views: Views) -> Views:
         """Begin a task, and return the views with their rows counted on the display."""
@@ -92,36 +100,65 @@ class Watch:
 
     def count(self, rows: int) -> None:
         """Show how many rows have been delivered so far."""
-        self.rows, now = rows, time.perf_counter()
-        (at, left), spent = self.estimate, now - self.start
-        parts = [f"{rows:,} rows" if self.n is None else f"{rows / self.n:.1f} passes"]
-        if spent >= 1:
-            parts.append(f"{rows / spent:,.0f} rows/s")
-        parts.append(self.captured)
-        if left is not None and left - (now - at) >= 0.1:
-            parts.append(f"{duration(left - (now - at))} left")
-        self.display.show(", ".join(filter(None, parts)))
+        self.rows, self.counted = rows, time.perf_counter()
+        self.display.show(self.text)
 
     def step(self, progress: Progress) -> None:
         """Show where a run stands; this is a callback."""
-        self.captured = "" if np.isnan(progress.tcc) else f"captured {progress.tcc:.4f}"
-        self.estimate = time.perf_counter(), progress.left
+        self.captured = captured(progress, self.components)
+        self.estimated, self.left, self.at_most = time.perf_counter(), progress.left, progress.at_most
+        logger.debug("iteration %d, %.1f passes, %s", progress.iteration, progress.passes, self.captured)
         self.count(progress.rows if self.n is None else self.rows)
+
+    def text(self, room: int) -> str:
+        """How far the task is by now; where room is short, without rows a second, then without rows."""
+        spent, ago = self.counted - self.start, time.perf_counter() - self.estimated
+        count = f"{self.rows:,} rows" if self.n is None else f"{self.rows / self.n:.1f} passes"
+        rate = f"{self.rows / spent:,.0f} rows/s" if spent >= 1 else ""
+        known = self.captured, time_left(self.left, self.at_most, ago)
+        texts = [", ".join(filter(None, parts)) for parts in ((count, *known, rate), (count, *known), known)]
+        return next((text for text in texts if len(text) <= room), texts[-1])
+
+
+def nothing(room: int) -> str:
+    """The text of a task that has just begun."""
+    return ""
+
+
+def captured(progress: Progress, components: int | None) -> str:
+    """The sum of all correlations found so far, and how large it can be; empty if unknown."""
+    if np.isnan(progress.tcc):
+        return ""
+    most = "" if components is None else f" of at most {components}"
+    return f"total correlation {progress.tcc:.4f}{most}"
+
+
+def time_left(left: float | None, at_most: float | None, ago: float = 0.0) -> str:
+    """The time left, by estimates made so many seconds ago; empty if unknown."""
+    for word, seconds in (("about", left), ("at most", at_most)):
+        if seconds is not None:
+            # An estimate that has run out says nothing any more.
+            return f"{word} {duration(seconds - ago)} left" if seconds - ago >= 0.1 else ""
+    return ""
 
 
 @contextmanager
 def followed(
-    name: str, verbose: int, callback: Callback | None, views: CountedViews | None = None
+    name: str,
+    verbose: int,
+    callback: Callback | None,
+    views: CountedViews | None = None,
+    components: int | None = None,
 ) -> Iterator[Callback | None]:
     """Yield a callback that also logs (verbose=1) or draws a line on stderr (2, in a terminal or Jupyter)."""
     if not verbose or verbose < 0:
         yield callback
         return
     if verbose < 2 or not _can_draw():
-        yield logged(callback, passes=views is not None)
+        yield logged(callback, passes=views is not None, components=components)
         return
     line = PlainLine()
-    watch = Watch(line)
+    watch = Watch(line, components)
     watch.begin(name, None if views is None else views.n_samples)
     if views is not None:
         views.on_rows = watch.count
@@ -152,7 +189,7 @@ def _columns() -> int:
         return 80
 
 
-def logged(callback: Callback | None, passes: bool = True) -> Callback:
+def logged(callback: Callback | None, passes: bool = True, components: int | None = None) -> Callback:
     """Return a callback that also logs progress, once a second at most; a stream has no `passes`."""
     last = 0.0
 
@@ -160,8 +197,8 @@ def logged(callback: Callback | None, passes: bool = True) -> Callback:
         nonlocal last
         if progress.event is not None or progress.seconds - last >= 1:
             last = progress.seconds
-            known = "" if np.isnan(progress.tcc) else f": captured correlation {progress.tcc:.4f}"
-            left = "" if progress.left is None else f", about {progress.left:.0f} s left"
+            parts = captured(progress, components), time_left(progress.left, progress.at_most)
+            known = "".join(f", {part}" for part in parts if part)
             event = "" if progress.event is None else f" ({progress.event})"
             where = f"iteration {progress.iteration}, {progress.passes:.1f} passes"
             logger.info(
@@ -170,7 +207,7 @@ def logged(callback: Callback | None, passes: bool = True) -> Callback:
                 progress.rows,
                 progress.rows / max(progress.seconds, 1e-9),
                 progress.seconds,
-                known + left + event,
+                known + event,
             )
         return None if callback is None else callback(progress)
 

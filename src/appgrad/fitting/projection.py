@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.blocks import BLOCK_BYTES, ENTRY_BYTES
-from ..data.finite import describe, require_finite
+from ..data.finite import Naming, Place, require_finite
 from ..data.kernels import Map
 from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
@@ -21,7 +20,8 @@ class Projection(NamedTuple):
     """A function from rows of one view to their scores: (rows - mean) @ weights.
 
     It holds only what this needs, so that it can be sent to workers. `label` and `names` are those of the
-    view and its columns, for errors; `features` maps rows to features, None if these are the columns.
+    view and its columns, `place` says where a row is, for errors; `features` maps rows to features, None if
+    these are the columns.
     """
 
     mean: Array
@@ -29,6 +29,7 @@ class Projection(NamedTuple):
     label: str
     names: Array | None = None
     features: Map | None = None
+    place: Place | None = None
 
     @property
     def n_features(self) -> int:
@@ -37,13 +38,13 @@ class Projection(NamedTuple):
 
     def __call__(self, x: Matrix, offset: int = 0) -> Array:
         """Return the scores of these rows; error messages number the first one `offset`."""
-        name = partial(describe, self.label, self.names)
+        name = Naming(self.label, self.names, self.place)
         if self.features is None:
             return project(x, self.mean, self.weights, self.label, name, offset)
         with limit_for(x.shape[0] * self.features.n_features * (x.shape[1] + self.features.n_features)):
             return self._of_features(x, offset, self.features, name)
 
-    def _of_features(self, x: Matrix, offset: int, features: Map, name: Callable[[int], str]) -> Array:
+    def _of_features(self, x: Matrix, offset: int, features: Map, name: Naming) -> Array:
         size = max(1, BLOCK_BYTES // (8 * features.n_features))
         scores = np.empty((x.shape[0], self.n_features), _precision(x))
         for start in range(0, len(scores), size):
@@ -55,12 +56,10 @@ class Projection(NamedTuple):
         return scores
 
 
-def project(
-    rows: Matrix, mean: Array, weights: Array, label: str, name: Callable[[int], str], offset: int = 0
-) -> Array:
+def project(rows: Matrix, mean: Array, weights: Array, label: str, name: Naming, offset: int = 0) -> Array:
     """(rows - mean) @ weights, a few rows at a time, in double precision.
 
-    For errors, `label` is the name of the view, and `name` returns that of a column.
+    For errors, `label` is the name of the view, and `name` those of its columns and rows.
     """
     scores = np.empty((rows.shape[0], weights.shape[1]), dtype=_precision(rows))
     W = weights.astype(np.float64)
@@ -93,8 +92,12 @@ def require_in_range(values: Array, dtype: Any, what: str, offset: int = 0) -> N
 
 
 def scores_of(views: Views, x: Projection, y: Projection) -> tuple[Array, Array]:
-    """Return the scores of all rows of both views."""
-    parts = views.reduce(partial(_block_scores, (x, y)), _joined)
+    """Return the scores of all rows of both views; errors call these by their own names."""
+    named = [
+        found._replace(label=naming.view_name, place=naming.row)
+        for found, naming in ((x, views.titles.naming(0)), (y, views.titles.naming(1)))
+    ]
+    parts = views.reduce(partial(_block_scores, (named[0], named[1])), _joined)
     return np.vstack([u for u, _ in parts]), np.vstack([v for _, v in parts])
 
 

@@ -94,7 +94,8 @@ def run(
         n=counted.n_samples,
         # Limits set by the user: the default number of iterations does not tell how long a run takes.
         expected=options.limits if ready.steps is None else options.limits._replace(iterations=ready.steps),
-        tol=options.tol,
+        # Steps whose number is known do not end before.
+        tol=options.tol if ready.steps is None else 0.0,
         start=start,
         callback=callback,
         saved=saved,

@@ -1,4 +1,4 @@
-"""Bytes and seconds for people."""
+"""Bytes, seconds and numbers of things for people."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.1f} s" if seconds >= 0.1 else "< 0.1 s"
+
+
+def number(count: int, thing: str) -> str:
+    """A number of things as readable text, such as '1 iteration' or '20 iterations'."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")

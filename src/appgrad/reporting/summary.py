@@ -13,7 +13,8 @@ from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
 from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
-from ..solvers.registry import is_iterative
+from ..machine.readable import number
+from ..solvers import registry
 from .features import leading_components, measure_of
 
 # Most steps of a run in a summary: on a screen, a curve of more looks the same.
@@ -183,7 +184,9 @@ def _columns(model: BaseCCA, held_out: HeldOut | None) -> dict[str, Array]:
     """Correlations of each component, by the heading of their column."""
     columns: dict[str, Array] = {"training": model.training_correlations_}
     if not np.allclose(model.canonical_correlations_, model.training_correlations_, rtol=0, atol=5e-5):
-        name = "estimate" if model.ridge == "auto" else "with ridge"
+        # Minibatches estimate correlations; other solvers differ by the ridge, also by the default one.
+        steps = model.ridge == "auto" and model.solver_ in registry.streaming(registry.STEPS)
+        name = "estimate" if steps else "with ridge"
         columns = {name: model.canonical_correlations_, **columns}
     return columns if held_out is None else {**columns, "held out": held_out.correlations}
 
@@ -201,11 +204,11 @@ def _facts(model: BaseCCA) -> dict[str, str]:
         )
     if isinstance(model, SparseCCA):
         # Residuals are those of CCA without sparsity, and would be taken for errors.
-        facts["steps"] = f"{max(model.n_iter_)} iterations, {model.n_passes_:.1f} passes"
-    elif is_iterative(model.solver_):
+        facts["steps"] = f"{number(max(model.n_iter_), 'iteration')}, {model.n_passes_:.1f} passes"
+    elif registry.is_iterative(model.solver_):
         facts["accuracy"] = (
-            f"residuals of {model.residuals_.max():.1e} at most, after {max(model.n_iter_)} iterations and "
-            f"{model.n_passes_:.1f} passes"
+            f"residuals of {model.residuals_.max():.1e} at most, after "
+            f"{number(max(model.n_iter_), 'iteration')} and {model.n_passes_:.1f} passes"
         )
     if model.ridge != "auto":
         facts["ridge"] = f"{model.ridge}"
@@ -232,7 +235,7 @@ def _is_forced(model: BaseCCA) -> bool:
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
     """Numbers of each step, by name, for the curve of convergence; or None and the reason."""
-    if not is_iterative(model.solver_):
+    if not registry.is_iterative(model.solver_):
         return None, f"{model.solver_} is a direct solver: nothing to converge."
     steps = [step for step in model.history_ if np.isfinite(step["tcc"])]
     if len(steps) < 2:

@@ -112,10 +112,8 @@ class BatchSolver:
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
         """Set up a run on all rows."""
-        k, limits = problem.n_components, options.limits
-        if limits.iterations is None:
-            limits = limits._replace(iterations=ITERATIONS)
-        matrices = self.gathers and self.uses_matrices(views, options)
+        k, matrices = problem.n_components, self.gathers and self.uses_matrices(views, options)
+        limits = options.limits.with_iterations(ITERATIONS, by_passes=not matrices)
         kind = self.kind(views, options, matrices)
         self._require_passes(views, options, 1 if matrices else self.least_passes(views, options, kind))
         cov = operator(

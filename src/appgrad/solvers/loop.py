@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .problem import Algorithm, Diagnostics, Limits, Progress, Saved, Solution
+from .time_left import Left, TimeLeft
 
 # Captured correlations that differ by less than this share count as equal.
 ROUNDING = 1e-10
@@ -41,14 +41,14 @@ def iterate(
     the budget's name, "stalled", "data" or "callback"; None while it goes on. With `saved`, the run resumes
     there, and `covs` begins with what the next step works on. `rows` returns how many rows have been
     delivered so far; a pass has n. The seconds left are estimated from the limits `expected` to be used up,
-    and from `tol`, the target of the residuals.
+    and from `tol`, the target of the residuals, if the run may end there.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
     state: Any = None
     diagnostics: Diagnostics | None = None
     best: Diagnostics | None = None
-    trail = deque[tuple[Limits, float]](maxlen=50)
+    clock = TimeLeft(limits if expected is None else expected, tol)
     if saved is not None:
         state, best, diagnostics = saved.state, saved.best, saved.diagnostics
         iteration, flops = saved.iteration, saved.flops
@@ -65,9 +65,7 @@ def iterate(
         assert best is not None
         now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
-        trail.append((spent, diagnostics.residual))
-        left = _left(trail, limits if expected is None else expected, tol)
-        progress = _progress(now, finish, rows(), left)
+        progress = _progress(now, finish, rows(), clock.after(spent, diagnostics.residual))
         answer = None if callback is None or cov is None else callback(progress)
         stopped = _stopped(diagnostics, _exhausted(spent, limits), answer)
         if stopped is None:
@@ -95,7 +93,7 @@ def says_stop(answer: Any) -> bool:
 
 
 def _progress(
-    now: Saved, finish: Callable[[Diagnostics, str | None], Solution], rows: int, left: float | None
+    now: Saved, finish: Callable[[Diagnostics, str | None], Solution], rows: int, left: Left
 ) -> Progress:
     """Return the progress of a run whose state is `now`."""
     return Progress(
@@ -109,7 +107,8 @@ def _progress(
         residual=now.diagnostics.residual,
         saved=partial(_itself, now),
         rows=rows,
-        left=left,
+        left=left.estimate,
+        at_most=left.at_most,
     )
 
 
@@ -138,19 +137,3 @@ def _exhausted(spent: Limits, limits: Limits) -> str | None:
         if limit is not None and used is not None and used >= limit:
             return name
     return None
-
-
-def _left(trail: Sequence[tuple[Limits, float]], limits: Limits, tol: float) -> float | None:
-    """Estimate the seconds until a budget is used up or residuals reach `tol`; None if unknown.
-
-    `trail` holds what the last iterations had spent, and their residuals.
-    """
-    (first, before), (last, now) = trail[0], trail[-1]
-    took = (last.seconds or 0.0) - (first.seconds or 0.0)
-    found = [] if limits.seconds is None else [limits.seconds - (last.seconds or 0.0)]
-    for start, end, limit in zip(first, last, limits, strict=True):
-        if limit is not None and start is not None and end is not None and end > start:
-            found.append(took * (limit - end) / (end - start))
-    if tol > 0 and len(trail) >= 5 and 0 < now < before < np.inf:
-        found.append(took * float(np.log(now / tol) / np.log(before / now)))
-    return max(0.0, min(found)) if found else None

@@ -108,6 +108,14 @@ class Limits(NamedTuple):
     seconds: float | None = None
     flops: float | None = None
 
+    def with_iterations(self, default: int, *, by_passes: bool) -> Limits:
+        """The limits with a default number of iterations, unless another limit is set that ends the run.
+
+        `by_passes` is True if every iteration takes a pass, so that a limit of passes does.
+        """
+        ends = (self.iterations, self.seconds, self.flops, self.passes if by_passes else None)
+        return self if any(limit is not None for limit in ends) else self._replace(iterations=default)
+
 
 class Saved(NamedTuple):
     """All that a run needs to resume; a checkpoint holds this."""
@@ -125,7 +133,7 @@ class Progress(NamedTuple):
     """Where a run stands after an iteration; `solution()` returns the solution at the best state so far.
 
     `residual` is the largest of all components', infinite if unknown; `rows` is the number delivered so far,
-    `left` the estimated seconds to the end, None if unknown.
+    `left` the estimated seconds to the end, None if unknown, and `at_most` then those that the budgets leave.
     """
 
     iteration: int
@@ -140,6 +148,7 @@ class Progress(NamedTuple):
     saved: Callable[[], Saved] | None = None
     rows: int = 0
     left: float | None = None
+    at_most: float | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the record for `history_`: the numbers, and the event if there was one."""

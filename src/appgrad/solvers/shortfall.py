@@ -6,6 +6,7 @@ import numpy as np
 
 from ..covariance.operators import Rounding
 from ..machine.arrays import EPS, Array
+from ..machine.readable import number
 from .problem import Limits, Solution
 from .protocol import Outcome
 
@@ -39,12 +40,13 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
         return []
     if by_residual and outcome.worst < options.tol:
         return []
+    steps = number(progress.iteration, "iteration")
     before = f", before tol={options.tol:g} was reached" if has_tol else ""
     if by_residual:
         before += f" (largest residual {outcome.worst:.2g})"
     return [
-        f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {progress.iteration} "
-        f"iterations, {outcome.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
+        f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {steps}, "
+        f"{outcome.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
         f"captures a total correlation of {outcome.captured:.4f}. Allow more, or judge by held-out rows "
         "(score) whether that is enough"
     ]
@@ -93,7 +95,7 @@ def stalled(outcome: Outcome) -> list[str]:
     options, progress, worst = outcome.options, outcome.progress, outcome.worst
     if progress.stopped != "stalled":
         return []
-    advice = "use a larger ridge, or solver='exact'"
+    steps, advice = number(progress.iteration, "iteration"), "use a larger ridge, or solver='exact'"
     if is_dependent(outcome.solution):
         advice = "some columns are nearly dependent: use a ridge"
     elif options.preconditioner is None:
@@ -101,7 +103,7 @@ def stalled(outcome: Outcome) -> list[str]:
     elif worst < 100 * options.tol:
         advice = "use a larger tol"
     return [
-        f"{options.solver} stalls after {progress.iteration} iterations: residuals of up to {worst:.2g} "
+        f"{options.solver} stalls after {steps}: residuals of up to {worst:.2g} "
         f"do not fall to tol={options.tol:g}. Total correlation captured: {outcome.captured:.4f}; {advice}"
     ]
 

@@ -19,6 +19,7 @@ from ..files.mapped import stamp
 from ..files.notes import Note, noted, texts
 from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
 from ..files.parts import PartFile, require_same_parts
+from ..files.places import place_in_files
 from ..files.readers import explained, read_table, require_usable
 from ..files.selection import Selection
 from .chunks import Chunk
@@ -146,7 +147,8 @@ def source_of(label: str, asked: Selection, kind: str, paths: list[str], facts: 
             chunks.append(Chunk(read, name, stop - start))
     row_bytes = 0.0 if first.steps is None else float(dtype.itemsize * width)
     smaller = "cut the files of {1} into parts of at most {0} rows"
-    return Source(tuple(chunks), label, first.names, None, False, dtype, row_bytes, smaller)
+    place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
+    return Source(tuple(chunks), label, first.names, None, False, dtype, row_bytes, smaller, place=place)
 
 
 def _listed(names: Array | None) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from ...machine.arrays import Array
 from ...machine.memory import physical_memory
 from ...machine.threads import blas_threads
+from ..finite import Place
 from ..row_labels import Labels, together
 from .chunks import Chunk, Measured, measured
 
@@ -91,7 +92,7 @@ class Source(NamedTuple):
     """One view as chunks, with the futures that some of them need; `persisted` if all chunks are futures.
 
     `dtype`, `row_bytes` and `labels` are what is known of the rows before they are read; `smaller` is the
-    advice on how to get smaller chunks.
+    advice on how to get smaller chunks; `place` says where a row is if there are several files.
     """
 
     chunks: tuple[Chunk, ...]
@@ -103,6 +104,7 @@ class Source(NamedTuple):
     row_bytes: float = 0.0
     smaller: str = "use chunks of at most {0} rows, as in {1}.rechunk(({0}, -1))"
     labels: Labels | None = None
+    place: Place | None = None
 
     @property
     def longest(self) -> int:

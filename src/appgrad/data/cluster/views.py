@@ -65,6 +65,7 @@ class ClusterViews(BaseViews):
         self._sent: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
         self._shelf: OrderedDict[int, Any] = OrderedDict()
         self.view_names, self.names = (x.label, y.label), (x.names, y.names)
+        self.places = x.place, y.place
         self.threads = blas_threads()
         for source in (x, y):
             # Checked before any chunk is read, since a chunk that is too large kills a worker.

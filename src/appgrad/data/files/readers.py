@@ -11,12 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
+from ..finite import Place
 from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .listing import HDF5, KEYED, SVM, TEXT, files_of
 from .mapped import Stamps, stamp, views_of
@@ -24,6 +26,7 @@ from .notes import Note, add_notes, noted, notes_of, texts
 from .npz import read_npz
 from .parquet import read_parquet
 from .parts import PartFile, require_same_parts
+from .places import place_in_files
 from .selection import Selection
 from .svm import read_svm
 from .text import read_text
@@ -34,6 +37,7 @@ class Table(NamedTuple):
 
     `stamps` are those of the files that are read again in every pass, `note` is what was decided about a
     header, `parts` are the files whose rows must be paired with those of another view.
+    `place` says where a row is if there are several files.
     """
 
     matrix: Matrix
@@ -42,6 +46,7 @@ class Table(NamedTuple):
     stamps: Stamps
     note: Note | None = None
     parts: Sequence[PartFile] = ()
+    place: Place | None = None
 
 
 def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayViews:
@@ -58,6 +63,7 @@ def open_views(x: str | os.PathLike[str], y: str | os.PathLike[str]) -> ArrayVie
             names=(tables[0].names, tables[1].names),
             view_names=(tables[0].label, tables[1].label),
             stamps=tables[0].stamps | tables[1].stamps,
+            places=(tables[0].place, tables[1].place),
         )
     views.notes = notes
     return views
@@ -90,7 +96,9 @@ def read_table(source: str | Selection, label: str | None = None) -> Table:
     if note is not None and not note.sure:
         warnings.warn(note.text, stacklevel=4)
     parts = [] if asked.any_parts else list(map(PartFile, paths, counts))
-    return Table(matrix, names, label, before if kind in (".npy", ".zarr", *HDF5) else {}, note, parts)
+    stamps = before if kind in (".npy", ".zarr", *HDF5) else {}
+    place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
+    return Table(matrix, names, label, stamps, note, parts, place)
 
 
 def require_usable(asked: Selection, kind: str) -> None:

@@ -37,9 +37,8 @@ def sparse_run(
     cov, k, sparsity = sparse_covariance(views, problem), problem.n_components, options.sparsity
     assert sparsity is not None
     _require_passes(cov, k, options)
-    algorithm, limits = build(cov, k), options.limits
-    if limits.iterations is None:
-        limits = limits._replace(iterations=ITERATIONS)
+    # Many iterations take no pass: they work on covariances of the columns in play.
+    algorithm, limits = build(cov, k), options.limits.with_iterations(ITERATIONS, by_passes=False)
 
     def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
         return finished(cov, diagnostics, k, sparsity)

@@ -228,8 +228,8 @@ class Minibatches:
         except ValueError:
             # The rows of a portion are scattered over the data: name the one that is to blame.
             for i, row in enumerate(rows):
-                require_finite(drawn.x[[i]], partial(self.views.describe, 0), int(row))
-                require_finite(drawn.y[[i]], partial(self.views.describe, 1), int(row))
+                require_finite(drawn.x[[i]], self.views.titles.naming(0), int(row))
+                require_finite(drawn.y[[i]], self.views.titles.naming(1), int(row))
             raise
         self.buffer.add(shuffled(drawn, self.rng), None if again else found)
 
