@@ -1,4 +1,8 @@
+import gc
 import os
+import sys
+import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +29,41 @@ pytest.register_assert_rewrite("helpers", "views_contract")
 
 settings.register_profile("house", deadline=None, max_examples=30, derandomize=True)
 settings.load_profile("house")
+
+
+class Clock:
+    """A clock that stands still until it is told to go on: no test of time depends on the machine's load."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def go_on(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock that fits look at."""
+    found = Clock()
+    monkeypatch.setattr(time, "perf_counter", lambda: found.now)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _figures_closed():
+    """Close the figures of a test: from the twentieth on, matplotlib warns in a test that is not to blame."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def _sockets_collected():
+    """Collect what Dask leaves behind here: a socket would be found, and be an error, in a later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture

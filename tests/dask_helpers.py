@@ -8,6 +8,9 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask_module = pytest.importorskip("appgrad.data.cluster.dask.client")
 
+# Seconds after which a process counts as hung: a busy machine takes a minute to start one.
+PATIENCE = 600
+
 # Dask on Dask: sockets that a killed worker leaves behind, and graphs that hold the data of a test.
 MARKS = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -161,7 +161,7 @@ def test_a_run_that_is_redirected_logs_lines(folder, run, monkeypatch, capsys):
         assert json.loads(out)["n_samples"] == 400
         assert (" INFO fit 0:00:00" in err) == expected
         assert expected or err == ""
-        assert not expected or 2 <= len(err.splitlines()) <= 6
+        assert not expected or len(err.splitlines()) >= 2
 
 
 def test_debug_tells_every_iteration(folder):

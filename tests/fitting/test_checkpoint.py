@@ -194,9 +194,7 @@ def test_killed_at_twenty_moments(tmp_path):
     path, out = tmp_path / "run.ckpt", tmp_path / "out.npy"
     context.set_forkserver_preload(["appgrad"])
     whole, chance, kills = model("lobpcg").fit(*problem()).x_weights_, random.Random(0), 0
-    deadline = time.time() + 120
     while kills < 20 or not out.exists():
-        assert time.time() < deadline
         if kills < 20 and out.exists():
             np.testing.assert_array_equal(np.load(out), whole)
             out.unlink()
@@ -207,7 +205,8 @@ def test_killed_at_twenty_moments(tmp_path):
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
                 kills += 1
-        process.join(60)
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
     np.testing.assert_array_equal(np.load(out), whole)
 
 
@@ -217,16 +216,16 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
     stopped_at(3, "lobpcg", path, problem())
     before, whole = path.read_bytes(), model("lobpcg").fit(*problem()).x_weights_
     process = started(path, out, 2000)
-    process.join(60)
+    process.join()
     assert "run.ckpt cannot be written: [Errno 27] File too large" in (tmp_path / "out.npy.txt").read_text()
     np.testing.assert_array_equal(np.load(out), whole)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir() if "ckpt" in p.name] == ["run.ckpt"]
-    started(path, out).join(60)
+    started(path, out).join()
     np.testing.assert_array_equal(np.load(out), whole)
 
 
-def test_time_goes_on_after_a_stop(tmp_path, monkeypatch):
+def test_time_goes_on_after_a_stop(tmp_path, monkeypatch, clock):
     """Steps decay over max_seconds as if nothing had happened."""
     data, path, shares, step = problem(), tmp_path / "run.ckpt", [], Stochastic.step
 
@@ -235,16 +234,19 @@ def test_time_goes_on_after_a_stop(tmp_path, monkeypatch):
         return step(self, state, batch)
 
     def slow(progress):
-        time.sleep(0.02)
+        clock.go_on(0.02)
+
+    def stopping(progress):
+        slow(progress)
         if progress.iteration == 20:
             raise StoppedError
 
     monkeypatch.setattr(Stochastic, "step", noted)
     with pytest.raises(StoppedError):
-        model("stochastic", path, max_seconds=1.5, max_passes=None, callback=slow).fit(*data)
+        model("stochastic", path, max_seconds=1.5, max_passes=None, callback=stopping).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model("stochastic", path, max_seconds=1.5, max_passes=None).fit(*data)
+        model("stochastic", path, max_seconds=1.5, max_passes=None, callback=slow).fit(*data)
     assert shares[18] > 0.2
     assert np.all(np.diff(shares) >= 0)
 
@@ -310,21 +312,21 @@ def test_signals_leave_a_checkpoint_to_go_on_from(number, word, output, tmp_path
     # Far longer than anyone waits.
     command += ["--passes", "1e6", "--checkpoint", "run.ckpt", "--checkpoint-every", "0", *output]
     run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    deadline, seen = time.monotonic() + 60, set()
+    seen = set()
     # There is a model once the first iteration is behind: from the second file on.
-    while len(seen) < 2 and time.monotonic() < deadline:
+    while len(seen) < 2 and run.poll() is None:
         time.sleep(0.005)
         if (tmp_path / "run.ckpt").exists():
             seen.add((tmp_path / "run.ckpt").stat().st_mtime_ns)
     run.send_signal(number)
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate(timeout=600)
     assert run.returncode == 128 + number, said
     model = "the best model so far is in m.cca; " if output else ""
     assert said == f"error: {word}; {model}go on with --resume --checkpoint run.ckpt\n"
     if output:
         assert load(tmp_path / "m.cca").n_iter_[0] >= 1
     command[command.index("1e6")] = "3"
-    done = subprocess.run([*command, "--resume", "--json"], cwd=tmp_path, capture_output=True, timeout=60)
+    done = subprocess.run([*command, "--resume", "--json"], cwd=tmp_path, capture_output=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resumed_from_iteration"] >= 1
 

@@ -229,7 +229,8 @@ def test_a_fork_keeps_its_own_limits_and_drops_those_of_threads_it_does_not_have
 
 def test_fits_in_many_threads_leave_no_limit_behind(rng):
     """Each with another number of threads, and some with an error."""
-    X, Y = rng.standard_normal((400, 12)), rng.standard_normal((400, 9))
+    Z = rng.standard_normal((400, 2))
+    X, Y = (np.hstack([Z, Z]) @ rng.standard_normal((4, p)) + rng.standard_normal((400, p)) for p in (12, 9))
 
     def fit(number):
         model = CCA(2, n_jobs=[None, 1, 2][number % 3], solver=["exact", "lobpcg", "qr"][number // 3 % 3])

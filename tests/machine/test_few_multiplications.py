@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from appgrad import CCA, KernelCCA, SparseCCA
 from appgrad.data.arrays import ArrayViews
 from appgrad.fitting.fit import threads_for
-from appgrad.fitting.projection import project
+from appgrad.fitting.projection import Projection
 from appgrad.machine import threads as module
 from appgrad.machine.threads import blas_threads
 from appgrad.solvers.stochastic import racing
@@ -85,7 +85,7 @@ def test_scores_of_few_rows_have_one_thread(data, monkeypatch, products, few):
     solution = model._solved().solution
     if not few:
         monkeypatch.setattr(module, "FEW", 0)
-    U = project(data[0], solution.mean_x, asking(solution.x_weights), str)
+    U = Projection(solution.mean_x, asking(solution.x_weights), "X")(data[0])
     np.testing.assert_allclose(U, model.transform(data[0]))
     assert set(found) == {1 if few else BEFORE}
 

@@ -55,7 +55,7 @@ def test_a_fork_has_threads_of_its_own(rng):
     views.block_rows = 100
     total = views.sum(lambda block: (block.views[0].sum(axis=0),))[0]
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        found = pool.apply_async(_sum_of, (views,)).get(timeout=60)
+        found = pool.apply_async(_sum_of, (views,)).get(timeout=600)
     np.testing.assert_array_equal(found, total)
 
 

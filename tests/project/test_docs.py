@@ -138,7 +138,7 @@ def test_blocks_do_what_they_say(page, small_files, monkeypatch, capsys, request
 
 
 @pytest.fixture
-def scheduler():
+def scheduler(_sockets_collected):
     """The address of a small cluster."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:

@@ -1,3 +1,4 @@
+import gc
 import json
 import subprocess
 import sys
@@ -9,23 +10,46 @@ from appgrad.data.cluster import views as cluster_module
 from appgrad.datasets import planted
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left(_sockets_collected):
+    """Leave no sockets of a test to the next one."""
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    """Two worker processes of one thread each."""
+    """Two worker processes of one thread each; tests that kill them have `doomed`."""
     from dask_helpers import workers
 
     with workers(2) as found:
         yield found
+    gc.collect()
 
 
 @pytest.fixture
 def client(cluster):
     from distributed import Client
 
+    from dask_helpers import PATIENCE
+
     cluster.scheduler.allowed_failures = 3
     with Client(cluster) as found:
-        found.wait_for_workers(2, timeout=60)
+        found.wait_for_workers(2, timeout=PATIENCE)
         yield found
+
+
+@pytest.fixture
+def doomed(monkeypatch):
+    """A client of two workers that a test may kill: nobody else waits until they are back."""
+    from distributed import Client
+
+    from dask_helpers import PATIENCE, dask_module, workers
+
+    # A fit waits for new workers, if all are gone, as long as a busy machine needs to start them.
+    monkeypatch.setattr(dask_module, "PATIENCE", PATIENCE)
+    with workers(2) as found, Client(found) as client:
+        found.scheduler.allowed_failures = 3
+        client.wait_for_workers(2, timeout=PATIENCE)
+        yield client
 
 
 @pytest.fixture
@@ -70,13 +94,12 @@ def own_cluster(tmp_path):
         running.append(
             start("worker", "--scheduler-file", file, *(more or ("--nworkers", 2)), "--nthreads", 1)
         )
-        deadline = time.monotonic() + 60
-        while True:
+        while scheduler.poll() is None:
             try:
                 return scheduler, json.loads(file.read_text())["address"]
             except (OSError, ValueError):
-                assert time.monotonic() < deadline
                 time.sleep(0.1)
+        raise RuntimeError("the scheduler has not started")
 
     yield started
     for process in running:

@@ -8,7 +8,7 @@ import pytest
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, plan
 from appgrad.data.sources import as_views
-from dask_helpers import MARKS, chunked, da, difference, distributed, workers
+from dask_helpers import MARKS, PATIENCE, chunked, da, difference, distributed, workers
 from helpers import ITERATIVE, SOLVER_SETTINGS, fitted
 
 pytestmark = MARKS
@@ -138,7 +138,7 @@ def test_a_fit_within_a_task(problem):
         workers(1, processes=False) as found,
         distributed.Client(found) as client,
     ):
-        inside = client.submit(fit).result(timeout=60)
+        inside = client.submit(fit).result(timeout=PATIENCE)
     np.testing.assert_allclose(inside, fitted(*problem).canonical_correlations_, atol=1e-10)
 
 

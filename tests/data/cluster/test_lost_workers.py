@@ -10,26 +10,22 @@ import pytest
 
 from appgrad import CCA
 from appgrad.data.sources import as_views
-from dask_helpers import MARKS, chunked, da, dask_module, distributed, workers
+from dask_helpers import MARKS, PATIENCE, chunked, da, dask_module, distributed
 from helpers import fitted
 
 pytestmark = MARKS
 
 
-def test_data_that_are_lost_are_loaded_again(slow):
+def test_data_that_are_lost_are_loaded_again(doomed, slow):
     """Everything on the cluster is gone at once."""
     data = chunked(*slow)
-    with (
-        workers(2) as found,
-        distributed.Client(found) as client,
-    ):
-        expected = fitted(*data, solver="lobpcg")
+    expected = fitted(*data, solver="lobpcg")
 
-        def restart(progress):
-            if progress.iteration == 3:
-                client.restart()
+    def restart(progress):
+        if progress.iteration == 3:
+            doomed.restart(timeout=PATIENCE)
 
-        model = fitted(*data, solver="lobpcg", callback=restart)
+    model = fitted(*data, solver="lobpcg", callback=restart)
     np.testing.assert_array_equal(model.x_weights_, expected.x_weights_)
 
 
@@ -57,31 +53,26 @@ def _stop_at(iteration):
 
 @pytest.mark.parametrize("victim", [0, 1])
 @pytest.mark.parametrize("solver", ["lobpcg", "stochastic"])
-def test_a_killed_worker_changes_nothing(client, slow, solver, victim):
+def test_a_killed_worker_changes_nothing(doomed, slow, solver, victim):
     params = {"solver": solver, "max_passes": 20}
     data = chunked(*slow)
     expected = fitted(*data, **params)
-    before, iterations = client.run(os.getpid), []
+    pids, iterations = list(doomed.run(os.getpid).values()), []
 
     def kill(progress):
         iterations.append(progress.iteration)
         if progress.iteration == 4:
-            os.kill(list(before.values())[victim], signal.SIGKILL)
+            os.kill(pids[victim], signal.SIGKILL)
 
     model = fitted(*data, callback=kill, **params)
     assert iterations[-1] > 4
     np.testing.assert_array_equal(model.x_weights_, expected.x_weights_)
-    client.wait_for_workers(2, timeout=60)
-    deadline = time.monotonic() + 60
-    while len(after := client.run(os.getpid)) < 2 or list(before.values())[victim] in after.values():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
-def test_streamed_rows_survive_a_killed_worker(client, streamed, slow):
+def test_streamed_rows_survive_a_killed_worker(doomed, streamed, slow):
     data = chunked(*slow)
     expected = fitted(*data, solver="lobpcg")
-    before = list(client.run(os.getpid).values())
+    before = list(doomed.run(os.getpid).values())
 
     def kill(progress):
         if progress.iteration == 3:
@@ -106,41 +97,32 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(own_cluster, slow, t
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     data = chunked(*slow)
     client = distributed.Client(address)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=PATIENCE)
     full = fitted(*data, solver="lobpcg", tol=1e-9)
-    started = time.monotonic()
     with pytest.raises(ConnectionError, match="scheduler is gone"):
         fitted(*data, callback=kill, **params)
-    assert time.monotonic() - started < 60
     client.close(timeout=1)
     _, address = own_cluster("second")
     with distributed.Client(address) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=PATIENCE)
         model = fitted(*data, **params)
     assert model.resumed_from_iteration_ == 6
     np.testing.assert_array_equal(model.x_weights_, full.x_weights_)
 
 
-def test_all_workers_killed_at_once_come_back(slow):
+@pytest.mark.parametrize("solver", ["lobpcg", "stochastic"])
+def test_all_workers_killed_at_once_come_back(doomed, slow, solver):
     data = chunked(*slow)
-    with (
-        workers(2) as found,
-        distributed.Client(found) as client,
-    ):
-        expected = {
-            solver: fitted(*data, solver=solver, max_passes=20) for solver in ("lobpcg", "stochastic")
-        }
-        for solver, reference in expected.items():
-            client.wait_for_workers(2, timeout=60)
-            pids = list(client.run(os.getpid).values())
+    reference = fitted(*data, solver=solver, max_passes=20)
+    pids = list(doomed.run(os.getpid).values())
 
-            def kill(progress, pids=pids):
-                if progress.iteration == 3:
-                    for pid in pids:
-                        os.kill(pid, signal.SIGKILL)
+    def kill(progress):
+        if progress.iteration == 3:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
 
-            model = fitted(*data, solver=solver, max_passes=20, callback=kill)
-            np.testing.assert_array_equal(model.x_weights_, reference.x_weights_)
+    model = fitted(*data, solver=solver, max_passes=20, callback=kill)
+    np.testing.assert_array_equal(model.x_weights_, reference.x_weights_)
 
 
 def test_a_closed_client_is_said_and_leaves_a_checkpoint(cluster, slow, tmp_path):
@@ -159,7 +141,7 @@ def test_a_closed_client_is_said_and_leaves_a_checkpoint(cluster, slow, tmp_path
 def test_a_cluster_without_workers_is_not_waited_for_forever(own_cluster, slow, monkeypatch):
     _, address = own_cluster("lonely", "--no-nanny")
     with distributed.Client(address) as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=PATIENCE)
         pids = client.run(os.getpid).values()
 
         def kill(progress):
