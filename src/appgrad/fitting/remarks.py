@@ -166,7 +166,7 @@ def like_noise(n: int, p1: int, p2: int, solution: Solution, ridged: bool = Fals
             f"correlations are close to 1 because there are {p1 + p2} columns for {n} rows, not because the "
             f"views are related: any data would do. {advice}"
         ]
-    left = " that the ridge leaves" if ridged and x + y < min(p1 + p2, n) else ""
+    left = " that the ridge leaves" if ridged and (x < min(p1, n - 1) or y < min(p2, n - 1)) else ""
     return [
         f"the first correlation of {first:.2f} is not above what noise alone reaches: about {edge:.2f} with "
         f"{n} rows and {x} + {y} dimensions{left}. {advice}"

@@ -1,0 +1,116 @@
+"""Pairs in directions of tiny variance: a solver finds them, or says that it may have missed something."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appgrad import CCA
+from appgrad.covariance.preconditioners import SAMPLED, diagonal, sampled
+from helpers import quiet
+
+FORMS = {
+    "dense": lambda X, Y: (X, Y),
+    "float32": lambda X, Y: (X.astype(np.float32), Y.astype(np.float32)),
+    "csr": lambda X, Y: (sp.csr_array(X), sp.csr_array(Y)),
+    "far from zero": lambda X, Y: (X + 100, Y - 50),
+    "in other units": lambda X, Y: (X * 10.0 ** np.arange(-3, 4)[np.arange(X.shape[1]) % 7], Y),
+}
+
+
+def hidden(n, p, eps, how, seed, sides=1):
+    """Noise, but for what two columns differ by, or a total misses: that is related to a column of Y."""
+    rng = np.random.default_rng(seed)
+    X, Y, z = rng.standard_normal((n, p)), rng.standard_normal((n, p)), rng.standard_normal(n)
+    if how == "twins":
+        X[:, 1] = X[:, 0] + eps * z
+    else:
+        X[:, -1] = X[:, : p // 2].sum(axis=1) + eps * z
+    Y[:, 0] = 0.9 * z + 0.4 * Y[:, 0]
+    if sides == 2:
+        Y[:, 0], Y[:, 1] = Y[:, 1] + eps * Y[:, 0], Y[:, 1].copy()
+    return X, Y
+
+
+def said(model, X, Y):
+    """The fitted model, and whether it warned of its convergence."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, Y)
+    return model, [w for w in caught if "noise alone" not in str(w.message)]
+
+
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])
+@given(
+    n=st.integers(300, 5000),
+    p=st.integers(4, 60),
+    eps=st.sampled_from([0.1, 1e-2, 1e-3, 3e-4, 1e-4, 2e-5]),
+    how=st.sampled_from(["twins", "total"]),
+    form=st.sampled_from(sorted(FORMS)),
+    sides=st.sampled_from([1, 2]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25)
+def test_a_hidden_pair_is_found_or_something_is_said(solver, n, p, eps, how, form, sides, seed):
+    X, Y = FORMS[form](*hidden(n, p, eps, how, seed, sides))
+    best = quiet(CCA(2, solver="qr"), X, Y).canonical_correlations_
+    model, warned = said(CCA(2, solver=solver, random_state=seed), X, Y)
+    assert warned or np.abs(model.canonical_correlations_ - best).max() < 1e-3
+
+
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])
+def test_hidden_pairs_are_found_without_a_word(solver):
+    """Where they can be found, they are."""
+    for seed in range(5):
+        X, Y = hidden(2000, 50, 1e-2, "twins", seed)
+        best = CCA(2, solver="exact").fit(X, Y).canonical_correlations_
+        model = CCA(2, solver=solver, random_state=seed).fit(X, Y)
+        assert best[0] > 0.85
+        np.testing.assert_allclose(model.canonical_correlations_, best, atol=3e-4)
+
+
+def test_wide_views_are_probed():
+    """Too many columns for the covariance of a sample: conjugate gradients look for what is missing."""
+    X, Y = hidden(2600, SAMPLED + 20, 1e-3, "twins", 0)
+    model, _ = said(CCA(1, solver="lobpcg", random_state=0), X, Y[:, :30])
+    found = model.canonical_correlations_[0]
+    assert found == pytest.approx(
+        quiet(CCA(1, solver="qr"), X, Y[:, :30]).canonical_correlations_[0], abs=1e-3
+    )
+
+
+def test_columns_of_few_rows_keep_their_diagonal(rng):
+    """Two rows of a sample cannot tell columns apart: their difference would seem to have no variance."""
+    Z = rng.standard_normal((400, 4))
+    Z[:, 2:] = 0.0
+    Z[0, 2:] = 20.0
+    side = sampled(Z, np.full(4, 1e-10), diagonal(np.ones(4)), whole=False)
+    assert side.V.shape == (4, 2)
+    np.testing.assert_allclose(side.solve(np.eye(4))[2:, 2:], np.eye(2))
+    np.testing.assert_allclose(
+        side.solve(np.eye(4))[:2, :2], np.linalg.inv(Z[:, :2].T @ Z[:, :2] / 400), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_appgrad_does_not_stop_far_from_the_solution(seed):
+    """Correlations of noise crowd together: a step gains little while much is missing."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((400, 80)), rng.standard_normal((400, 70))
+    best = quiet(CCA(3, solver="qr"), X, Y).canonical_correlations_.sum()
+    model, warned = said(CCA(3, solver="appgrad", random_state=seed), X, Y)
+    assert warned or model.canonical_correlations_.sum() > (1 - 1e-3) * best
+    tired, warned = said(CCA(3, solver="appgrad", preconditioner="jacobi", random_state=seed), X, Y)
+    assert warned or tired.canonical_correlations_.sum() > (1 - 1e-3) * best
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stochastic_says_when_it_is_far_from_the_solution(seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((1500, 20)), rng.standard_normal((1500, 15))
+    model, warned = said(CCA(3, solver="stochastic", preconditioner="jacobi", random_state=seed), X, Y)
+    best = CCA(3, solver="qr").fit(X, Y).canonical_correlations_
+    assert warned or np.abs(model.canonical_correlations_ - best).max() < 1e-3
