@@ -95,22 +95,24 @@ def test_columns_of_few_rows_keep_their_diagonal(rng):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_appgrad_does_not_stop_far_from_the_solution(seed):
+@pytest.mark.parametrize("preconditioner", ["auto", "jacobi"])
+@pytest.mark.parametrize("seed", range(3))
+def test_appgrad_does_not_stop_far_from_the_solution(seed, preconditioner):
     """Correlations of noise crowd together: a step gains little while much is missing."""
     rng = np.random.default_rng(seed)
-    X, Y = rng.standard_normal((400, 80)), rng.standard_normal((400, 70))
-    best = quiet(CCA(3, solver="qr"), X, Y).canonical_correlations_.sum()
-    model, warned = said(CCA(3, solver="appgrad", random_state=seed), X, Y)
+    X, Y = rng.standard_normal((700, 250)), rng.standard_normal((700, 240))
+    best = quiet(CCA(2, solver="qr"), X, Y).canonical_correlations_.sum()
+    model, warned = said(CCA(2, solver="appgrad", preconditioner=preconditioner, random_state=seed), X, Y)
     assert warned or model.canonical_correlations_.sum() > (1 - 1e-3) * best
-    tired, warned = said(CCA(3, solver="appgrad", preconditioner="jacobi", random_state=seed), X, Y)
-    assert warned or tired.canonical_correlations_.sum() > (1 - 1e-3) * best
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_stochastic_says_when_it_is_far_from_the_solution(seed):
+@pytest.mark.parametrize("preconditioner", ["auto", "jacobi", None])
+@pytest.mark.parametrize("seed", range(3))
+def test_stochastic_says_when_it_is_far_from_the_solution(seed, preconditioner):
     rng = np.random.default_rng(seed)
     X, Y = rng.standard_normal((1500, 20)), rng.standard_normal((1500, 15))
-    model, warned = said(CCA(3, solver="stochastic", preconditioner="jacobi", random_state=seed), X, Y)
+    X, Y = X * 10.0 ** rng.uniform(-1, 1, 20), Y * 10.0 ** rng.uniform(-1, 1, 15)
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    model, warned = said(CCA(3, solver="stochastic", preconditioner=preconditioner, random_state=seed), X, Y)
     best = CCA(3, solver="qr").fit(X, Y).canonical_correlations_
     assert warned or np.abs(model.canonical_correlations_ - best).max() < 1e-3
