@@ -92,7 +92,8 @@ def test_remarks_are_not_lost_with_a_fit_that_fails(folder, run, fails):
     indexed(folder)
     text = run("fit", "indexed.csv", "y.npy", code=1, cwd=folder)
     remark, error = text.splitlines()
-    assert remark.startswith("warning: indexed.csv: the first column has no name")
+    assert remark.startswith("warning: indexed.csv: the first line was read as column names")
+    assert "the first column has no name" in remark
     assert error.startswith("error: Input column 1 ('n1') of indexed.csv contains NaN, first in row 2, ")
     found = fails("fit", "indexed.csv", "y.npy", code=1, cwd=folder)
     assert "the first column has no name" in found["warnings"][0]

@@ -105,7 +105,7 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     calm = report_of(CCA(2, ridge=1.0).fit(X, Y))
     assert "columns for 40 rows" not in calm
     assert "with ridge" in calm
-    assert "*" not in "".join(Page(calm).texts["td"])
+    assert "is not clearly above what noise alone reaches" in calm
 
 
 def test_real_correlations_of_many_dependent_columns_are_not_called_forced(rng, tmp_path):
@@ -134,7 +134,7 @@ def test_what_a_stream_warned_of_before_more_rows_came_is_forgotten(rng):
         assert summary_of(model).forced
     model.partial_fit(X[40:], Y[40:])
     assert not summary_of(model).forced
-    assert summary_of(model).remarks == ()
+    assert not any("columns for" in remark for remark in summary_of(model).remarks)
 
 
 def test_a_run_that_ended_early_is_called_so_again(data, tmp_path):

@@ -300,7 +300,7 @@ def test_error_bounds_and_residuals_are_at_rounding_level():
     X, Y = random_problem(0)
     for solver in SOLVERS.values():
         found = solver(ArrayViews(X, Y), Problem(3))
-        assert found.error_bounds.max() < 1e-11
+        assert found.error_bounds.max() < 1e-10
         assert found.residuals.max() < 1e-10
 
 

@@ -13,7 +13,7 @@ from appgrad.covariance.units import units
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.solvers.canonical import canonical
-from appgrad.solvers.loop import _is_better, _left, iterate
+from appgrad.solvers.loop import _is_better, iterate
 from appgrad.solvers.problem import Diagnostics, Limits
 from naive import cca, covariances
 
@@ -153,30 +153,6 @@ def test_data_that_end_end_the_run(problem):
         Alternating(), iter([cov] * 3), 2, rng, finish=lambda *found: found, limits=Limits(), rows=int, n=1
     )
     assert [progress.stopped for progress in steps] == [None, None, "data"]
-
-
-@pytest.mark.parametrize(
-    ("limits", "residuals", "left"),
-    [
-        (Limits(), [1.0] * 9, None),
-        (Limits(iterations=40), [1.0], None),  # one iteration, and its set-up, say nothing
-        (Limits(seconds=100), [1.0], 90),
-        # An iteration takes a second, a pass five, and a thousand operations ten.
-        (Limits(iterations=40), [1.0] * 3, 30),
-        (Limits(passes=4), [1.0] * 3, 10),
-        (Limits(passes=1), [1.0] * 3, 0),
-        (Limits(flops=3000, seconds=100), [1.0] * 3, 20),
-        # A tenth in 4 seconds: 1e-4 after 16, of which 8 are behind.
-        (Limits(), [10 ** (-s / 4) for s in range(9)], 8),
-        (Limits(), [1e-2, 1e-1, 1.0, 1.0, 1.0], None),
-        (Limits(), [np.inf] * 9, None),
-    ],
-)
-def test_seconds_left(limits, residuals, left):
-    """After ten iterations in ten seconds."""
-    at = range(11 - len(residuals), 11)
-    trail = [(Limits(i, i / 5, float(i), 100.0 * i), r) for i, r in zip(at, residuals, strict=True)]
-    assert _left(trail, limits, 1e-4) == (None if left is None else pytest.approx(left))
 
 
 def test_a_numpy_true_stops_too(problem):

@@ -205,7 +205,7 @@ class Factor(NamedTuple):
 
     def dimensions(self, n: int) -> int:
         """Dimensions that the ridge leaves: the trace of S (S + c I)^-1, at least 1."""
-        return max(1, int(np.ceil(np.sum(self.shrinkage(n) ** 2) - 1e-6)))
+        return max(1, int(np.sum(self.shrinkage(n) ** 2) + 1e-6))
 
 
 def factor_cca(fx: Factor, fy: Factor, n: int, k: int) -> tuple[Array, Array, Array, Array]:

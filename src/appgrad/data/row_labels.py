@@ -144,21 +144,36 @@ def _joined(a: Labels, b: Labels) -> Labels:
     )
 
 
-def _hashes(index: Any) -> Array:
-    """A hash of each label: equal for equal labels, whatever type holds them."""
+def _hashed(labels: Any) -> Array:
+    """A hash of each of these labels of one type."""
     # Whoever has such an index has pandas.
+    from pandas import Series
     from pandas.util import hash_pandas_object
 
+    return np.asarray(hash_pandas_object(Series(labels), index=False, categorize=False).to_numpy())
+
+
+def _numbers(labels: Array) -> Array:
+    """Numbers as bits that are equal for equal labels, one by one: a chunk may hold whole ones alone.
+
+    Whole numbers beyond the precision of floats, up to 2^62, are integers; all others are floats.
+    """
+    found = labels.astype(np.float64) + 0.0
+    large = (np.abs(found) > 2.0**53) & (np.abs(found) <= 2.0**62)
+    return np.asarray(np.where(large, np.where(large, labels, 0).astype(np.int64), found.view(np.int64)))
+
+
+def _hashes(index: Any) -> Array:
+    """A hash of each label: equal for equal labels, whatever type holds them."""
     found = np.zeros(len(index), np.uint64)
     for level in range(index.nlevels):
         labels = index.get_level_values(level)
         kind = getattr(labels.dtype, "kind", "O")
         if kind in "iufb" and not labels.hasnans:
-            whole = kind != "f" or not np.any((labels % 1 != 0) | (abs(labels) > 2**62))
-            labels = labels.astype(np.int64 if whole else np.float64)
+            labels = _numbers(labels.to_numpy())
         elif kind in "mM" and hasattr(labels, "as_unit"):
             labels = labels.as_unit("ns")
         else:
             labels = labels.astype(object)
-        found = found * BASE + hash_pandas_object(labels, index=False, categorize=False).to_numpy()
+        found = found * BASE + _hashed(labels)
     return found

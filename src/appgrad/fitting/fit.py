@@ -83,8 +83,9 @@ def fit(
         steps, choice = solving(views, problem, options, rng, callback, saved)
         last, history, interrupted = _run(steps, book)
         solution = last.solution()
-    remarks = overfit_remarks(overfit(n, p1, p2, solution))
+    remarks: list[Remark] = []
     if not interrupted:
+        remarks = overfit_remarks(overfit(n, p1, p2, solution))
         remarks += shortfall_remarks(
             last, options._replace(solver=choice.solver), views, solution, problem.kind
         )
