@@ -8,9 +8,10 @@ import numpy as np
 
 from ..data.arrays import gathered
 from ..data.views import Views
-from ..machine.arrays import Array
+from ..machine.arrays import EPS, Array
 from ..machine.memory import budget
 from .moments import Moments
+from .operators import Rounding
 from .preconditioners import DIRECTIONS, WARM_UP_ROWS, Preconditioner, diagonal, low_rank
 from .products import RowProducts
 from .rows import RowCovariance
@@ -51,6 +52,14 @@ class GramCovariance(RowProducts):
     def error_bounds(self, rho: Array, rx: Array, ry: Array, sizes: Array) -> Array:
         """NaN: no bound is known, since Gram matrices are singular, and so is r K."""
         return np.full(rx.shape[1], np.nan)
+
+    def rounding(self, views: Views | None = None) -> Rounding:
+        """What rounding does: that of K^2, beside functions whose ridge is as large as their variance."""
+        sizes = [
+            float(np.sum(u.ridge)) / (self.n * r * r) if r > 0 else np.inf
+            for u, r in zip(self.units.views, self.r, strict=True)
+        ]
+        return Rounding(EPS, max(sizes) ** 2)
 
     def dimensions(self) -> tuple[int, int]:
         """Zero: the dimensions of functions are not known without eigenvalues of K."""

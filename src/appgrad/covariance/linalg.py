@@ -23,13 +23,15 @@ class Whitening(NamedTuple):
     """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there.
 
     `null` (p x m) are directions left out in which S is at rounding level and there is no ridge. Covariances
-    cannot tell whether they have a little variance or none.
+    cannot tell whether they have a little variance or none. `weak` are the columns of W with such directions
+    that a ridge has kept.
     """
 
     W: Array
     rank: int
     condition: float
     null: Array
+    weak: Array
 
 
 def equilibration(variances: Array) -> Array:
@@ -52,7 +54,7 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     W = np.zeros((len(S), len(live)))
     null = np.zeros((len(S), 0))
     if not len(live):
-        return Whitening(W, 0, np.inf, null)
+        return Whitening(W, 0, np.inf, null, np.zeros(0, bool))
     variances = np.diag(S)[live]
     t = equilibration(variances + ridge[live])
     C = S[np.ix_(live, live)] * t[:, None] * t
@@ -63,18 +65,19 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     rank_below = len(live) if r.max() < 1e-9 else _rank(S[np.ix_(live, live)], variances, precision)
     if L is not None and condition < precision**-0.5:
         W[live] = sl.solve_triangular(L, np.diag(t), lower=True).T
-        return Whitening(W, min(len(live), rank_below), condition, null)
+        return Whitening(W, min(len(live), rank_below), condition, null, np.zeros(len(live), bool))
     E, V = np.linalg.eigh(M)
     # A ridge above rounding keeps directions in which S is below it: their covariances are known.
     keep = _significant(E, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
-    rank = min(int(np.count_nonzero(_significant(E - r @ V**2, E[-1], precision))), rank_below)
+    strong = _significant(E - r @ V**2, E[-1], precision)
+    rank = min(int(np.count_nonzero(strong)), rank_below)
     if not np.any(r > 0):
         null = np.zeros((len(S), np.count_nonzero(~keep)))
         null[live] = t[:, None] * V[:, ~keep]
     condition = condition_of(E, keep, ridged=True, null=null.shape[1])
-    return Whitening(W, rank, condition, null)
+    return Whitening(W, rank, condition, null, ~strong[keep])
 
 
 def inverse_root(G: Array, precision: float = EPS) -> Array:
@@ -193,11 +196,19 @@ class Triangle(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """One centred view as U diag(s) V' in units in which its ridge is c I."""
+    """One centred view as U diag(s) V' in units in which its ridge is c I.
+
+    Directions with values of s up to `lost` were left out.
+    """
 
     U: Array
     s: Array
     c: float
+    lost: float = 0.0
+
+    def neglected(self, n: int) -> float:
+        """The squared correlation that directions left out have at most, with the ridge."""
+        return self.lost**2 / (self.lost**2 + n * self.c) if self.c > 0 else 0.0
 
     def shrinkage(self, n: int) -> Array:
         """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""

@@ -37,8 +37,20 @@ class MatrixCovariance:
     @cached_property
     def whitened(self) -> tuple[Whitening, Whitening]:
         """Factors of the inverses of Sx and Sy."""
-        (Sx, _, Sy), (x, y) = self.matrices, self.units.views
-        return whitening(Sx, x.ridge, self._entries), whitening(Sy, y.ridge, self._entries)
+        (Sx, Sxy, Sy), (x, y) = self.matrices, self.units.views
+        wx, wy = whitening(Sx, x.ridge, self._entries), whitening(Sy, y.ridge, self._entries)
+        return self._related(wx, Sx, Sxy, Sy), self._related(wy, Sy, Sxy.T, Sx)
+
+    def _related(self, w: Whitening, S: Array, cross: Array, other: Array) -> Whitening:
+        """The factor without weak directions that only rounding relates to the other view."""
+        if not np.any(w.weak):
+            return w
+        N, sd = w.W[:, w.weak], np.sqrt(np.maximum(np.diag(other), 0.0))
+        size = np.abs(N).T @ np.sqrt(np.maximum(np.diag(S), 0.0))
+        noise = np.all(np.abs(N.T @ cross) <= 16 * EPS * np.outer(size, sd), axis=1)
+        keep = np.ones(w.W.shape[1], bool)
+        keep[np.flatnonzero(w.weak)[noise]] = False
+        return w._replace(W=w.W[:, keep], weak=w.weak[keep])
 
     def dimensions(self) -> tuple[int, int]:
         """Dimensions of each view that the ridge leaves: the trace of S (S + R)^-1."""

@@ -13,6 +13,7 @@ from .moments import Moments
 from .units import Units
 
 if TYPE_CHECKING:
+    from .linalg import Whitening
     from .preconditioners import Preconditioner
 
 
@@ -54,6 +55,10 @@ class Covariance(Protocol):
     @property
     def matrices(self) -> Matrices | None:
         """Sx, Sxy and Sy without the ridge if in memory (a product then needs no pass), else None."""
+
+    @property
+    def whitened(self) -> tuple[Whitening, Whitening] | None:
+        """Factors of the inverses of Sx and Sy if these are in memory, else None."""
 
     def at(self, dtype: Any) -> Covariance:
         """The same operator in another precision."""
@@ -126,13 +131,15 @@ class Rounding(NamedTuple):
     """What rounding does to correlations: `eps` of the entries, `condition` of the matrices factored.
 
     `squared` is True for covariances, whose condition is the square of that of the data. Entries are sums of
-    `terms` products, as many as a score has columns if not given.
+    `terms` products, as many as a score has columns if not given. `neglected` is the squared correlation that
+    directions left out may have.
     """
 
     eps: float
     condition: float
     squared: bool = True
     terms: int = 0
+    neglected: float = 0.0
 
     def bounds(self, rho: Array, sizes: Array, p: int) -> Array:
         """Bounds on the errors of correlations, infinite if nothing is known.
@@ -147,6 +154,7 @@ class Rounding(NamedTuple):
         if self.squared and not each * self.condition < KNOWN:
             return np.full(len(rho), np.inf)
         most = each * (np.sqrt(self.condition) if self.squared else self.condition)
+        most += np.sqrt(self.neglected)
         return np.asarray(first + np.minimum(most, most * (most / np.maximum(rho, 1e-300))))
 
 

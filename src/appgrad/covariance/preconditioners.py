@@ -46,7 +46,8 @@ class ViewPreconditioner(NamedTuple):
 
     `d` holds inverse standard deviations. Without directions (V has no columns), M is the diagonal. `tail`
     damps: a direction not seen in the warm-up rows counts as one of the weakest seen. `shield` is a factor
-    of d, kept so that the rest of d can be renewed.
+    of d, kept so that the rest of d can be renewed. It is `blind` if directions vary less than covariances
+    can tell, but more than rounding.
     """
 
     d: Array
@@ -54,6 +55,7 @@ class ViewPreconditioner(NamedTuple):
     values: Array
     tail: float
     shield: Array | float = 1.0
+    blind: bool = False
 
     def at(self, dtype: Any) -> ViewPreconditioner:
         """The same in another precision."""
@@ -104,6 +106,11 @@ class Preconditioner(NamedTuple):
         if self.x is None or self.y is None or self.x.V.shape[1] or self.y.V.shape[1]:
             return None, None
         return self.x.d * self.x.d, self.y.d * self.y.d
+
+    @property
+    def is_blind(self) -> bool:
+        """True if directions of a view vary less than covariances can tell, but more than rounding."""
+        return any(side is not None and side.blind for side in self)
 
     @property
     def is_complete(self) -> bool:
@@ -182,7 +189,9 @@ def exact(cov: Covariance) -> Preconditioner:
     return Preconditioner(*sides)
 
 
-def sampled(Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool) -> ViewPreconditioner:
+def sampled(
+    Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool, eps: float = EPS
+) -> ViewPreconditioner:
     """The inverse of the covariance of a sample of centred rows Z, for the columns it shows well enough.
 
     Z is in the units of the diagonal preconditioner `side`, in which all columns have a variance of about 1,
@@ -202,7 +211,11 @@ def sampled(Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool) -> Vi
     unseen = (values if whole else values - r @ W**2) <= least
     V = np.zeros((len(side.d), len(clear)))
     V[clear] = W
-    return ViewPreconditioner(side.d, V, np.where(unseen, np.maximum(values, 1 / n), values), 1.0)
+    # Scores of directions that covariances cannot see: if they vary more than rounding, something is missed.
+    hidden = Z[:, clear] @ W[:, unseen & (r @ W**2 <= least)]
+    blind = bool(np.any(np.einsum("ij,ij->j", hidden, hidden) / n > (16 * len(clear) * eps) ** 2))
+    weights = np.where(unseen, np.maximum(values, 1 / n), values)
+    return ViewPreconditioner(side.d, V, weights, 1.0, blind=blind)
 
 
 def low_rank(

@@ -27,6 +27,7 @@ class RowProducts:
 
     # The operator keeps rows, not matrices.
     matrices = None
+    whitened = None
 
     def __init__(self, views: Views, m: Moments, u: Units, dtype: Any = None) -> None:
         self.views, self.moments, self.units, self.n = views, m, u, views.n_samples

@@ -109,7 +109,10 @@ class RowCovariance(RowProducts):
             if len(side.d) <= SAMPLED:
                 Z = (to_dense(x).astype(np.float64) - u.mean) * (u.scale * side.d)
                 Z = Z - Z.mean(axis=0) if centred else Z
-                side = sampled(Z, u.ridge * side.d**2, side, whole=len(Z) == self.n)
+                # Values are known to their own rounding, which is larger far from zero.
+                size = float(np.max(1 + np.abs(u.mean) * u.scale * side.d, initial=1.0))
+                eps = size * float(np.finfo(self.views.dtype).eps)
+                side = sampled(Z, u.ridge * side.d**2, side, whole=len(Z) == self.n, eps=eps)
             sides.append(side)
         return Preconditioner(*sides)
 
@@ -117,6 +120,10 @@ class RowCovariance(RowProducts):
         """The covariance of `size` random rows, in memory, with the means of all rows."""
         rows = np.sort(rng.permutation(self.n)[:size])
         return RowCovariance(gathered(self.views.take(rows)), self.moments, self.units, self.dtype)
+
+    def on_matrices(self) -> MatrixCovariance:
+        """The operator on the p x p matrices of these rows: one pass."""
+        return _on_matrices(self.views, self.units)
 
     def restricted(self, x: Array, y: Array) -> Matrices:
         """The matrices of these columns, without the ridge: one pass over the rows."""

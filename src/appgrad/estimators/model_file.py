@@ -194,7 +194,7 @@ def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dic
     found = {field: arrays[name] for name, field in fields.items()}
     history, steps = _history(meta["history"]), _fact(meta, "n_iter_")
     return Fit(
-        solution=Solution(**(none | found), condition=np.nan, ranks=(0, 0)),
+        solution=Solution(**(none | found), condition=np.nan, ranks=(0, 0)),  # type: ignore[arg-type]
         solver=_fact(meta, "solver_"),
         reason=_fact(meta, "solver_reason_"),
         history=history,

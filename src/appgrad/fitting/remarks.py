@@ -168,6 +168,6 @@ def like_noise(n: int, p1: int, p2: int, solution: Solution, ridged: bool = Fals
         ]
     left = " that the ridge leaves" if ridged and (x < min(p1, n - 1) or y < min(p2, n - 1)) else ""
     return [
-        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: about {edge:.2f} with "
-        f"{n} rows and {x} + {y} dimensions{left}. {advice}"
+        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: about "
+        f"{edge:.2f} with {n} rows and {x} + {y} dimensions{left}. {advice}"
     ]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.linalg import captured, column_dots, whitening
+from ..covariance.linalg import captured, column_dots
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, require_comparable
 from ..data.views import Views
@@ -143,9 +143,8 @@ class ALSSolver(BatchSolver):
     def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
         """Return ALS with exact solves on matrices, with conjugate gradients elsewhere."""
         cov, factors = ready.cov, None
-        if cov.matrices is not None:
-            (Sx, _, Sy), (ux, uy) = cov.matrices, cov.units.views
-            factors = whitening(Sx, ux.ridge).W, whitening(Sy, uy.ridge).W
+        if cov.whitened is not None:
+            factors = cov.whitened[0].W, cov.whitened[1].W
         k, tol = ready.problem.n_components, ready.options.tol
         return ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm), ready.limits
 

@@ -14,6 +14,7 @@ from ..covariance.operators import Covariance, Rounding
 from ..covariance.preconditioners import SAMPLED, Preconditioner, jacobi, sample_rows, warm_up_rows
 from ..data.derived import CountedViews
 from ..data.views import Views
+from ..machine.arrays import EPS
 from .canonical import attainable, canonical, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
@@ -130,7 +131,8 @@ class BatchSolver:
         norm = jacobi(cov) if kind is None else M
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
-        finish = partial(finished, cov, k, norm, self.own_norm, cov.rounding(views))
+        rounding = Rounding(EPS, np.inf) if M.is_blind else cov.rounding(views)
+        finish = partial(finished, cov, k, norm, self.own_norm, rounding)
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:

@@ -23,6 +23,9 @@ from .direct import DirectBase
 from .gram import GramSolver
 from .problem import Problem, Solution
 
+# The least ridge over the variance of a column, where it enters row Gram matrices.
+FLOOR = 1e-10
+
 
 def exact(views: Views, problem: Problem) -> Solution:
     """Whiten both covariances and take the SVD of what remains: Lemma 1.1 of the paper.
@@ -75,10 +78,11 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     """
     k, center = problem.n_components, problem.center
     cov = on_rows(views, center=center, scale=problem.scale, ridge=problem.ridge, dtype=np.float64)
-    # Squared units enter K: with a floor of 1e-10 a small ridge keeps six digits beside a large column.
+    # Squared units enter K: with the floor a small ridge keeps six digits beside a large column.
     (mx, my), (ux, uy) = cov.moments.views, cov.units.views
-    tx, cx = isotropic(mx.var * ux.scale * ux.scale, ux.ridge, floor=1e-10)
-    ty, cy = isotropic(my.var * uy.scale * uy.scale, uy.ridge, floor=1e-10)
+    var_x, var_y = mx.var * ux.scale * ux.scale, my.var * uy.scale * uy.scale
+    tx, cx = isotropic(var_x, ux.ridge, floor=FLOOR)
+    ty, cy = isotropic(var_y, uy.ridge, floor=FLOOR)
     precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
     Kx, Ky = cov.row_grams(tx, ty)
     (fx, condition_x), (fy, condition_y) = (_factor(K, c, center, precision) for K, c in ((Kx, cx), (Ky, cy)))
@@ -86,7 +90,12 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     a, b, rho, residual = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
-    rounding = Rounding(EPS, max(condition_x, condition_y), terms=cov.n)
+    lost = max(fx.neglected(cov.n), fy.neglected(cov.n))
+    # A ridge below the floor counts as that.
+    raised = any(np.any((r > 0) & (r < FLOOR * v)) for r, v in ((ux.ridge, var_x), (uy.ridge, var_y)))
+    rounding = Rounding(
+        max(EPS, FLOOR / cov.n if raised else 0.0), max(condition_x, condition_y), terms=cov.n, neglected=lost
+    )
     ranks = fx.dimensions(cov.n), fy.dimensions(cov.n)
     return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
 
@@ -102,7 +111,10 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
         E, U = np.linalg.eigh(K)
     keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
     condition = condition_of(E + len(K) * c, keep, ridged=c > 0, null=int(center))
-    return Factor(U[:, keep], np.sqrt(E[keep]), c), condition
+    # The centre is known to be empty.
+    lost = np.sort(np.maximum(E[~keep], 0.0))[::-1][: np.count_nonzero(~keep) - int(center)]
+    most = max(rounding, E[-1] * len(K) * precision) if len(lost) else 0.0
+    return Factor(U[:, keep], np.sqrt(E[keep]), c, float(np.sqrt(most))), condition
 
 
 def exact_cost(views: Views, rates: Rates) -> Cost:

@@ -20,6 +20,8 @@ from .canonical import require_rank, solution
 from .costs import gram_memory
 from .direct import DirectBase
 from .problem import Problem, Solution
+from .protocol import Outcome
+from .shortfall import rounded
 
 
 def by_grams(views: Views, problem: Problem) -> Solution:
@@ -39,7 +41,10 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     # Eigenvalues of K are known to eps times the largest one.
     sizes = sum(f.s.max() ** 2 / views.n_samples * np.sum(c * c, axis=0) for f, c in ((fx, a), (fy, b)))
     bounds = residual + Rounding(EPS, condition).bounds(rho, np.asarray(sizes), views.n_samples)
-    return solution(cov, rho, A, B, error_bounds=bounds, ranks=ranks)._replace(condition=condition)
+    # How well the entries of K are known is the kernel's secret: these are no bounds to rely on.
+    unknown = np.full(k, np.nan)
+    found = solution(cov, rho, A, B, error_bounds=unknown, ranks=ranks)
+    return found._replace(condition=condition, rounding=float(bounds.max()))
 
 
 class Coordinates(NamedTuple):
@@ -48,6 +53,7 @@ class Coordinates(NamedTuple):
     views: ArrayViews
     problem: Problem
     back: tuple[Array, Array]
+    condition: float
 
     def returned(self, found: Solution) -> Solution:
         """Convert a solution in these coordinates to one of the Gram matrices, except for loadings."""
@@ -60,15 +66,17 @@ class Coordinates(NamedTuple):
             mean_y=zero,
             std_x=zero,
             std_y=zero,
+            error_bounds=np.full(len(found.correlations), np.nan),
+            condition=self.condition,
         )
 
 
 def coordinates(views: Views, problem: Problem) -> Coordinates:
     """Return Gram matrices K = U diag(s^2) U' as data U diag(s), for solvers that work on some rows."""
-    (fx, _), (fy, _) = _factors(stored(views), problem)
+    (fx, condition_x), (fy, condition_y) = _factors(stored(views), problem)
     rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, view_names=views.view_names, threads=views.threads)
     back = fx.U / fx.s, fy.U / fy.s
-    return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back)
+    return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back, max(condition_x, condition_y))
 
 
 def _factors(views: ArrayViews, problem: Problem) -> tuple[tuple[Factor, float], tuple[Factor, float]]:
@@ -102,6 +110,10 @@ class GramSolver(DirectBase):
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution from the eigenvectors of both Gram matrices."""
         return by_grams(views, problem)
+
+    def shortfalls(self, outcome: Outcome) -> list[str]:
+        """Return a warning if rounding of Gram matrices may have changed the correlations."""
+        return rounded(outcome, np.array([outcome.solution.rounding]), "use a larger ridge")
 
     def memory(self, views: Views) -> int:
         """Return the bytes of both Gram matrices and their factors."""

@@ -43,7 +43,8 @@ class Solution(NamedTuple):
     in the norm of the covariances' diagonals; `error_bounds` bound the distance of each correlation to a
     true one, NaN where unknown; `condition` is that of the matrices factored, NaN where none was squared;
     `ranks` are the dimensions of the two views that the ridge leaves, an upper bound if they were not
-    computed, 0 where unknown.
+    computed, 0 where unknown. `missed` is the share of the total correlation that a check found missing,
+    `rounding` what rounding may change where there are no error bounds.
     """
 
     correlations: Array
@@ -61,6 +62,8 @@ class Solution(NamedTuple):
     error_bounds: Array
     condition: float
     ranks: tuple[int, int]
+    missed: float = np.nan
+    rounding: float = np.nan
 
 
 class Diagnostics(NamedTuple):

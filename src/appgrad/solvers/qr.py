@@ -39,7 +39,8 @@ def qr(views: Views, problem: Problem) -> Solution:
     cov = RowCovariance(views, m, u, dtype=np.float64)
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
     condition = max(float(f.s[0] / np.sqrt(f.s[-1] ** 2 + n * f.c)) for f in (fx, fy))
-    rounding = Rounding(EPS, condition, squared=False)
+    lost = max(fx.neglected(n), fy.neglected(n))
+    rounding = Rounding(EPS, condition, squared=False, neglected=lost)
     return solution(
         cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=(fx.dimensions(n), fy.dimensions(n))
     )
@@ -61,7 +62,7 @@ def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) ->
     rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)
     precision = max(R.shape) * eps * np.linalg.norm(Vt * np.linalg.norm(R, axis=0), axis=1)
     keep = (s > max(R.shape) * EPS * s[0]) & (s > precision) & (s > rounding)
-    return Factor(U[:, keep], s[keep], c), Vt[keep].T, t
+    return Factor(U[:, keep], s[keep], c, max(s[~keep], default=0.0)), Vt[keep].T, t
 
 
 def _mean_squares(R: Array, n: int) -> Array:

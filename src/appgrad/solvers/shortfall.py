@@ -96,7 +96,8 @@ def unfinished(outcome: Outcome) -> list[str]:
     """A remark on a run of a fixed length whose residuals allow it to miss more than a little.
 
     A pair with the residual r is within r of a correlation, and within r^2 / gap if others are further away.
-    Others are not known: a tenth of the correlation itself is taken for the gap.
+    Others are not known: a tenth of the correlation itself is taken for the gap. A solution that was checked
+    knows what it has missed.
     """
     options, solution = outcome.options, outcome.solution
     rho = solution.correlations
@@ -105,6 +106,8 @@ def unfinished(outcome: Outcome) -> list[str]:
         return []
     r = solution.residuals * rho[0]
     share = float(np.sum(np.minimum(r, r * r / np.maximum(0.1 * rho, 1e-300)))) / outcome.captured
+    if not np.isnan(solution.missed):
+        share = solution.missed
     if share <= 3 * max(options.tol, LITTLE):
         return []
     return [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...covariance.moments import moments
-from ...covariance.preconditioners import warm_up_rows
+from ...covariance.preconditioners import SAMPLED, warm_up_rows
 from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.derived import CountedViews
@@ -19,7 +19,7 @@ from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin,
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import BATCH_SIZE, Options, Outcome, Run
-from ..shortfall import out_of_budget, unfinished
+from ..shortfall import out_of_budget, rounded_matrices, unfinished
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
@@ -73,7 +73,7 @@ class StochasticSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget, set by the user or the default one."""
-        return out_of_budget(outcome, has_tol=False) or unfinished(outcome)
+        return rounded_matrices(outcome) + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
 
 
 class KernelStochasticSolver(StochasticSolver):
@@ -141,7 +141,9 @@ def _finished(
     # Residuals in a norm that knows directions of low variance tell how much a run may still miss.
     norm = at_hand.preconditioner("sample", np.random.default_rng(0))
     if batches.whole is not None:
-        return canonical(at_hand, diagnostics.A, diagnostics.B, k, norm=norm)
+        found = canonical(at_hand, diagnostics.A, diagnostics.B, k, norm=norm)
+        lost = np.inf if norm.is_blind else found.condition
+        return found._replace(missed=_missed(at_hand, found, k), condition=lost)
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
@@ -149,6 +151,17 @@ def _finished(
     m = buffer.moments if batches.complete else moments(views, problem.center)
     cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
     return canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
+
+
+def _missed(cov: RowCovariance, found: Solution, k: int) -> float:
+    """Return the share of the correlation that a solution on rows in memory misses; NaN for many columns."""
+    if max(cov.units.widths) > SAMPLED:
+        return np.nan
+    small = cov.on_matrices()
+    wx, wy = small.whitened
+    best = np.linalg.svd(wx.W.T @ small.matrices.Sxy @ wy.W, compute_uv=False)[:k]
+    total = float(np.minimum(best, 1.0).sum())
+    return 1 - float(found.correlations.sum()) / total if total > 0 else 0.0
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
