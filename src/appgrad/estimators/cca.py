@@ -64,8 +64,9 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         "stochastic" and streams it is n_components, if that is more.
     preconditioner : {"auto", "jacobi", "lowrank", None}, default="auto"
         Coordinates of the gradient steps: columns in units of their standard deviations ("jacobi"), with
-        80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is
-        "lowrank" for dense and "jacobi" for sparse data, and the inverse itself for "lobpcg" on matrices.
+        80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is the
+        inverse of the covariance of a sample of rows for views of up to 1000 columns, or of all rows for
+        "lobpcg" on matrices; beyond, and for "stochastic", "lowrank" for dense and "jacobi" for sparse data.
     step_size : "auto", float or pair of floats, default="auto"
         A number is a constant step, a pair one for each view (the paper's eta1 and eta2); with a
         preconditioner, in units of the inverse of the largest eigenvalue. "auto" measures that eigenvalue
@@ -120,8 +121,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         estimate of its quality.
     error_bounds_ : ndarray of shape (n_components,)
         Upper bound of the distance of each value to a canonical correlation, not necessarily the one of its
-        rank. NaN where no bound is known: iterative solvers without `covariance="dense"` bound S by the
-        ridge alone, and the result is above 0.1 (docs/choosing.md).
+        rank; rounding is included. NaN where no bound is known: iterative solvers without
+        `covariance="dense"` bound S by the ridge alone, and the result is above 0.1 (docs/choosing.md).
     solver_, solver_reason_ : str
         The solver taken, and why.
     history_ : list of dict
