@@ -159,7 +159,10 @@ def test_functions_of_too_many_dimensions_are_said(rng):
         warnings.simplefilter("error")
         KernelCCA(1).fit(x, y)
     features = KernelCCA(1, ridge=1e-12, solver="lobpcg", random_state=0)
-    with pytest.warns(OverfitWarning, match=r"functions with 60 and 60 weights fit 60 rows.*larger ridge"):
+    with (
+        pytest.warns(ConvergenceWarning, match="rounding"),
+        pytest.warns(OverfitWarning, match=r"functions with 60 and 60 weights fit 60 rows.*larger ridge"),
+    ):
         features.fit(*rng.standard_normal((2, 60, 20)))
 
 

@@ -73,7 +73,10 @@ class MatrixCovariance:
                 wx.null, wy.null
             )
             condition = condition if empty else np.inf
-        return Rounding(EPS, condition)
+        # Sums over n rows, added up in blocks and batches; far from zero, squares cancel.
+        sds = [np.where((m.var > 0) & (m.mean != 0), np.sqrt(m.var), np.inf) for m in self.moments.views]
+        far = max(float(np.max(np.abs(m.mean) / sd)) for m, sd in zip(self.moments.views, sds, strict=True))
+        return Rounding(EPS * (1 + far), condition, terms=sum(self.units.widths) + int(np.sqrt(self.n)))
 
     def at(self, dtype: Any) -> MatrixCovariance:
         """This operator itself: matrices stay in double precision."""

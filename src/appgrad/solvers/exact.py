@@ -85,7 +85,9 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     ty, cy = isotropic(var_y, uy.ridge, floor=FLOOR)
     precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
     Kx, Ky = cov.row_grams(tx, ty)
-    (fx, condition_x), (fy, condition_y) = (_factor(K, c, center, precision) for K, c in ((Kx, cx), (Ky, cy)))
+    (fx, condition_x), (fy, condition_y) = (
+        _factor(K, c, center, precision, p) for K, c, p in ((Kx, cx, len(tx)), (Ky, cy, len(ty)))
+    )
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
@@ -100,8 +102,11 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
 
 
-def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor, float]:
-    """U and s of a view's centred rows from their Gram matrix, without directions at rounding level."""
+def _factor(K: Array, c: float, center: bool, precision: float, p: int) -> tuple[Factor, float]:
+    """U and s of a view's centred rows from their Gram matrix, without directions at rounding level.
+
+    Rows of p columns leave some directions empty.
+    """
     # Rounding errors of K before centring, if they all add up, and of the steps after it.
     rounding = 4 * len(K) * precision * np.diag(K).max()
     if center:
@@ -111,9 +116,9 @@ def _factor(K: Array, c: float, center: bool, precision: float) -> tuple[Factor,
         E, U = np.linalg.eigh(K)
     keep = np.maximum(E[-1] * len(K) * precision, rounding) < E
     condition = condition_of(E + len(K) * c, keep, ridged=c > 0, null=int(center))
-    # The centre is known to be empty.
-    lost = np.sort(np.maximum(E[~keep], 0.0))[::-1][: np.count_nonzero(~keep) - int(center)]
-    most = max(rounding, E[-1] * len(K) * precision) if len(lost) else 0.0
+    empty = len(K) - min(p, len(K) - int(center))
+    more = np.count_nonzero(~keep) > empty
+    most = max(rounding, E[-1] * len(K) * precision) if more else 0.0
     return Factor(U[:, keep], np.sqrt(E[keep]), c, float(np.sqrt(most))), condition
 
 
