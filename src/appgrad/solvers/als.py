@@ -20,7 +20,7 @@ from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thi
 from .exact import exact_cost
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
-from .shortfall import contradicted, out_of_budget, rounded_matrices
+from .shortfall import contradicted, lost_in_rounding, out_of_budget
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24
@@ -159,7 +159,7 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
-        return rounded_matrices(outcome) + contradicted(outcome) + out_of_budget(outcome, by_residual=True)
+        return lost_in_rounding(outcome) + contradicted(outcome) + out_of_budget(outcome, by_residual=True)
 
 
 SOLVER = ALSSolver()

@@ -21,7 +21,7 @@ from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_los
 from .probe import SHALLOW, missing, probing
 from .problem import Diagnostics, Limits, Problem, Products
 from .protocol import Options, Outcome, Run
-from .shortfall import out_of_budget, rounded_matrices
+from .shortfall import lost_in_rounding, out_of_budget
 from .sparse.batch import refused_by_steps, sparse_run, sparse_start, unit_steps
 from .sparse.thresholds import Thresholds, thresholds_of
 
@@ -257,7 +257,7 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return found + rounded_matrices(outcome) + out_of_budget(outcome)
+        return found + lost_in_rounding(outcome) + out_of_budget(outcome)
 
 
 def spare_passes(limits: Limits) -> int:

@@ -20,7 +20,7 @@ from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
-from .shortfall import out_of_budget, rounded_matrices, stalled
+from .shortfall import lost_in_rounding, out_of_budget, stalled
 
 # Default number of iterations.
 ITERATIONS = 1000
@@ -107,7 +107,7 @@ class BatchSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget."""
-        return rounded_matrices(outcome) + stalled(outcome) + out_of_budget(outcome)
+        return lost_in_rounding(outcome) + stalled(outcome) + out_of_budget(outcome)
 
     def prepare(
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float

@@ -41,10 +41,11 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     # Eigenvalues of K are known to eps times the largest one.
     sizes = sum(f.s.max() ** 2 / views.n_samples * np.sum(c * c, axis=0) for f, c in ((fx, a), (fy, b)))
     bounds = residual + Rounding(EPS, condition).bounds(rho, np.asarray(sizes), views.n_samples)
-    # How well the entries of K are known is the kernel's secret: these are no bounds to rely on.
+    # How well the entries of K are known is the kernel's secret: these are no bounds to rely on, and a
+    # warning comes early.
     unknown = np.full(k, np.nan)
     found = solution(cov, rho, A, B, error_bounds=unknown, ranks=ranks)
-    return found._replace(condition=condition, rounding=float(bounds.max()))
+    return found._replace(condition=condition, rounding=10 * float(bounds.max()))
 
 
 class Coordinates(NamedTuple):

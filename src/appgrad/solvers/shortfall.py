@@ -66,14 +66,16 @@ def rounded(outcome: Outcome, bounds: Array, advice: str = "use solver='qr', or 
     ]
 
 
-def rounded_matrices(outcome: Outcome) -> list[str]:
-    """A remark if rounding may have changed correlations that came from p x p matrices."""
+def lost_in_rounding(outcome: Outcome) -> list[str]:
+    """A remark if rounding may have changed correlations: those of p x p matrices, or of sums over rows.
+
+    Sums over rows know nothing of a condition: their scores may still be small differences of large terms.
+    """
     solution = outcome.solution
-    if np.isnan(solution.condition):
-        return []
+    condition = 1.0 if np.isnan(solution.condition) else solution.condition
     p = max(len(solution.x_weights), len(solution.y_weights))
     terms = sizes(solution).sum(axis=0)
-    return rounded(outcome, Rounding(EPS, solution.condition).bounds(solution.correlations, terms, p))
+    return rounded(outcome, Rounding(EPS, condition).bounds(solution.correlations, terms, p))
 
 
 def contradicted(outcome: Outcome) -> list[str]:

@@ -14,7 +14,7 @@ from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import contradicted, is_dependent, out_of_budget, rounded_matrices, stalled
+from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, stalled
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 
@@ -80,7 +80,7 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        found += rounded_matrices(outcome) + contradicted(outcome) + stalled(outcome)
+        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 

@@ -19,7 +19,7 @@ from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin,
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import BATCH_SIZE, Options, Outcome, Run
-from ..shortfall import out_of_budget, rounded_matrices, unfinished
+from ..shortfall import lost_in_rounding, out_of_budget, unfinished
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
@@ -73,7 +73,7 @@ class StochasticSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget, set by the user or the default one."""
-        return rounded_matrices(outcome) + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
+        return lost_in_rounding(outcome) + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
 
 
 class KernelStochasticSolver(StochasticSolver):
