@@ -40,7 +40,9 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     ranks = fx.dimensions(views.n_samples), fy.dimensions(views.n_samples)
     # Eigenvalues of K are known to eps times the largest one.
     sizes = sum(f.s.max() ** 2 / views.n_samples * np.sum(c * c, axis=0) for f, c in ((fx, a), (fy, b)))
-    bounds = residual + Rounding(EPS, condition).bounds(rho, np.asarray(sizes), views.n_samples)
+    lost = max(fx.neglected(views.n_samples), fy.neglected(views.n_samples))
+    rounding = Rounding(EPS, condition, neglected=lost)
+    bounds = residual + rounding.bounds(rho, np.asarray(sizes), views.n_samples)
     # How well the entries of K are known is the kernel's secret: these are no bounds to rely on, and a
     # warning comes early.
     unknown = np.full(k, np.nan)
@@ -93,7 +95,8 @@ def _factor(K: Array, r: float) -> tuple[Factor, float]:
     # Entries of K are sums before they are centred: as large as the largest eigenvalue, at most.
     keep = len(K) * EPS * max(E[-1], 0.0) < E
     condition = condition_of(E + len(K) * r, keep, ridged=r > 0, null=1)
-    return Factor(U[:, keep], np.sqrt(E[keep]), r), condition
+    lost = len(K) * EPS * max(E[-1], 0.0) if np.count_nonzero(~keep) > 1 else 0.0
+    return Factor(U[:, keep], np.sqrt(E[keep]), r, float(np.sqrt(lost))), condition
 
 
 # Advice where Gram matrices and their factors do not fit into memory.
