@@ -151,7 +151,7 @@ class Rounding(NamedTuple):
         """
         each = 16 * self.eps * max(p, self.terms)
         first = each * (sizes if self.squared else np.sqrt(sizes))
-        if self.squared and not each * self.condition < KNOWN:
+        if self.squared and not 16 * self.eps * self.condition < KNOWN:
             return np.full(len(rho), np.inf)
         most = each * (np.sqrt(self.condition) if self.squared else self.condition)
         most += np.sqrt(self.neglected)

@@ -17,9 +17,9 @@ from ..solvers.protocol import IterativeSolver, Options
 from .choose import Choice, choice_of, direct_solver
 
 Callback = Callable[[Progress], Any]
-# Rounding in squared quantities is amplified by the condition number: if it may change correlations by more
-# than this, go back to the data.
-LOSS = 1e-7
+# Rounding in squared quantities is amplified by the condition number. Errors are at most a tenth of their
+# bounds: if these are above this, go back to the data.
+LOSS = 1e-6
 
 
 def solving(
