@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,6 +20,7 @@ from ..data.views import Views
 from ..estimators.cca import CCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
+from ..fitting.progress import Watch
 from ..inference.holdout import HeldOut, held_out
 from ..reporting.features import lines_of, names_of
 from ..reporting.html import write_report
@@ -26,6 +28,7 @@ from ..reporting.rows_shown import labels_of, require_labels, rows_of_fit, with_
 from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
 from ..reporting.titles import title_of
 from ..solvers import registry
+from ..solvers.problem import Progress
 from . import signals
 from .arguments import numbers, typed
 from .failures import FAILED, FAILURES, FailedError, interrupted, reason
@@ -151,6 +154,12 @@ def connected(address: str | None) -> Iterator[Any]:
         yield client
 
 
+def _stepped(watch: Watch, progress: Progress) -> None:
+    """Show where a run stands, or end it if the interrupt of a signal was lost."""
+    signals.raise_lost()
+    watch.step(progress)
+
+
 def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
     """Fit the model to two files and record its provenance; returns the views of the files."""
     with warnings.catch_warnings(record=True) as caught, progress_line(asked.log_level, asked.k) as watch:
@@ -161,7 +170,7 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
             require_labels(labels_of(asked.labels), views.n_samples, str(asked.labels))
             origin = Origin(*views.view_names, typed())
             with noted(views.notes):
-                model.set_params(callback=watch.step).fit(watch.views("fit", views))
+                model.set_params(callback=partial(_stepped, watch)).fit(watch.views("fit", views))
         except FAILURES as error:
             # What was said until then may be the reason.
             raise FailedError(in_options(reason(error)), FAILED, tuple(_texts(caught))) from error

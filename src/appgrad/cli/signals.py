@@ -63,6 +63,15 @@ def wants_json() -> bool:
     return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
+def raise_lost() -> None:
+    """Raise the interrupt of a signal once more: Python drops one that meets a destructor.
+
+    For callbacks of a run, which would have ended.
+    """
+    if arrived() and not _arrivals.held:
+        raise KeyboardInterrupt
+
+
 class Installed:
     """A context in which the signals that would end this process are received, if it does not ignore them."""
 

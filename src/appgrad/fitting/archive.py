@@ -32,8 +32,12 @@ def write(
 ) -> None:
     """Write arrays and metadata atomically."""
     header = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=True)
-    with whole_file(path) as file:
-        np.savez(file, allow_pickle=False, meta=np.frombuffer(header.encode(), np.uint8), **arrays)
+    parts = {"meta": np.frombuffer(header.encode(), np.uint8), **arrays}
+    # As `numpy.savez` writes it, which leaves its file open if it is interrupted.
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in parts.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
 
 
 @contextmanager
