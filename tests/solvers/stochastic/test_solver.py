@@ -25,6 +25,18 @@ def test_correlations_are_those_of_all_rows(n, size, seed):
     assert np.all(model.canonical_correlations_ <= best + 1e-9)
 
 
+@pytest.mark.parametrize("n", [400, 6000])
+def test_the_result_is_measured_in_double_precision(n):
+    """Scores of nearly dependent columns are small differences, which single precision gets wrong."""
+    data = planted(n, 5, 4, [0.9, 0.5], random_state=0)
+    X, Y = data.X.astype(np.float32), data.y.astype(np.float32)
+    X = (X[:, :1] + 1e-4 * X).astype(np.float32)
+    model = quiet(CCA(2, solver="stochastic", ridge=1e-9, random_state=0), X, Y)
+    U, V = model.transform(X.astype(float), Y.astype(float))
+    found = [np.corrcoef(*uv)[0, 1] for uv in zip(U.T, V.T, strict=True)]
+    assert np.allclose(model.training_correlations_, found, atol=1e-4)
+
+
 def test_fewer_rows_than_a_minibatch_are_one_minibatch():
     data = planted(60, 4, 4, [0.9, 0.5], random_state=0)
     model = CCA(2, solver="stochastic", random_state=0).fit(data.X, data.y)

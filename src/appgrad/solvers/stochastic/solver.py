@@ -11,7 +11,6 @@ import numpy as np
 from ...covariance.moments import moments
 from ...covariance.preconditioners import SAMPLED, warm_up_rows
 from ...covariance.rows import RowCovariance
-from ...covariance.units import working_dtype
 from ...data.derived import CountedViews
 from ...data.views import Views
 from ..canonical import canonical
@@ -138,19 +137,27 @@ def _finished(
         A, B = limited(diagnostics.A, diagnostics.B, at_hand.diagonal(), options.sparsity)
         require_left(A, B, k, options.sparsity)
         diagnostics = diagnostics._replace(A=A, B=B)
-    # Residuals in a norm that knows directions of low variance tell how much a run may still miss.
-    norm = at_hand.preconditioner("sample", np.random.default_rng(0))
     if batches.whole is not None:
-        found = canonical(at_hand, diagnostics.A, diagnostics.B, k, norm=norm)
-        lost = np.inf if norm.is_blind else found.condition
-        return found._replace(missed=_missed(at_hand, found, k), condition=lost)
+        found = _measured(at_hand.at(np.float64), at_hand, diagnostics, k)
+        return found if stopped is None else found._replace(missed=_missed(at_hand, found, k))
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
         return estimated(buffer, diagnostics, k)
     m = buffer.moments if batches.complete else moments(views, problem.center)
-    cov = RowCovariance(views, m, buffer.units(m), dtype=working_dtype(m, views.dtype))
-    return canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
+    cov = RowCovariance(views, m, buffer.units(m), dtype=np.float64)
+    return _measured(cov, at_hand, diagnostics, k)
+
+
+def _measured(cov: RowCovariance, some: RowCovariance, diagnostics: Diagnostics, k: int) -> Solution:
+    """Return the solution on all rows, with residuals in a norm that knows directions of low variance.
+
+    That is the norm of `some` rows in memory. The residuals tell how much a run may still miss. Steps in
+    single precision are well; correlations between small differences of columns need double.
+    """
+    norm = some.preconditioner("sample", np.random.default_rng(0))
+    found = canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
+    return found._replace(condition=np.inf) if norm.is_blind else found
 
 
 def _missed(cov: RowCovariance, found: Solution, k: int) -> float:
