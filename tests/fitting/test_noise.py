@@ -56,6 +56,20 @@ def test_ranks_count_and_not_columns():
     assert not overfit(CCA(1), X, Y)
 
 
+def test_dimensions_are_what_the_ridge_leaves():
+    """The trace of S (S + R)^-1, of columns some of which depend on others."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6)) * [1, 1, 2, 3, 4, 5]
+    twice = np.hstack([X, X[:, :3]])
+    for Z, ridge in ((X, 0.5), (X, 1e-12), (twice, 0.5), (twice, 1e-12), (twice, 0.0)):
+        values = np.linalg.eigvalsh(np.cov(Z.T, bias=True))
+        values = values[values > 1e-9]
+        trace = int(np.sum(values / (values + ridge)) + 1e-6)
+        for solver in ("exact", "qr"):
+            assert CCA(1, solver=solver, ridge=ridge).fit(Z, X)._fitted.fit.solution.ranks[0] == trace
+        assert CCA(1, solver="lobpcg", ridge=ridge).fit(Z, X)._fitted.fit.solution.ranks[0] >= trace
+
+
 def test_who_has_set_a_ridge_is_not_told_to():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((60, 40)), rng.standard_normal((60, 40))

@@ -72,6 +72,28 @@ def test_hidden_pairs_are_found_without_a_word(solver):
         np.testing.assert_allclose(model.canonical_correlations_, best, atol=3e-4)
 
 
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad", "stochastic"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_covariances_cannot_see_is_said(solver, seed):
+    """Without a ridge, a difference of 1e-8 counts; its variance is lost in rounding."""
+    X, Y = hidden(400, 6, 1e-8, "twins", seed)
+    _, warned = said(CCA(1, solver=solver, ridge=0, random_state=seed), X, Y)
+    assert any("rounding may change the correlations by an unknown amount" in str(w.message) for w in warned)
+    X[:, 1] = X[:, 0]
+    _, warned = said(CCA(1, solver=solver, ridge=0, random_state=seed), X, Y)
+    assert not any("rounding" in str(w.message) for w in warned)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_stochastic_fits_know_what_they_miss(seed):
+    """Their steps end at the second pair, whose residual is small: all rows are in memory to compare with."""
+    X, Y = hidden(300, 8, 5e-4, "twins", seed)
+    model, warned = said(CCA(1, solver="stochastic", random_state=seed), X, Y)
+    best = CCA(1, solver="qr").fit(X, Y).canonical_correlations_[0]
+    assert warned or model.canonical_correlations_[0] == pytest.approx(best, abs=1e-3)
+    assert any("it may miss" in str(w.message) for w in warned)
+
+
 def test_wide_views_are_probed():
     """Too many columns for the covariance of a sample: conjugate gradients look for what is missing."""
     X, Y = hidden(2600, SAMPLED + 20, 1e-3, "twins", 0)

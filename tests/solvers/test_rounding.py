@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from appgrad import CCA
+from appgrad import CCA, KernelCCA, OverfitWarning
 from fuzzing.oracle import Exact
 from helpers import quiet
+
+
+def quiet_of_noise(model, X, Y):
+    """The model, fitted, whatever it says of its correlations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverfitWarning)
+        return model.fit(X, Y)
+
 
 DIRECT = ["exact", "qr", "als"]
 
@@ -96,3 +104,57 @@ def test_auto_asks_the_data_before_it_refuses(eps):
     assert model.solver_ == "qr"
     truth = true_correlations(X, Y, 0)[:2]
     np.testing.assert_allclose(model.canonical_correlations_, truth, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["exact", "als"])
+@pytest.mark.parametrize("seed", range(4))
+def test_unrelated_views_with_dependent_columns_have_pairs_that_vary(solver, seed):
+    """A ridge keeps directions without variance: rounding must not relate them to the other view."""
+    rng = np.random.default_rng(seed)
+    levels = np.eye(4)[np.arange(400) % 4]
+    # Equally many rows of each level, for each of the other view's: every correlation is zero.
+    others = np.eye(5)[(np.arange(400) // 4) % 5]
+    X, Y = (np.column_stack([Z, Z[:, :2].sum(axis=1)]) * rng.uniform(1, 9) for Z in (levels, others))
+    model = CCA(1, solver=solver).fit(X, Y)
+    assert model.canonical_correlations_[0] < 1e-6
+    assert np.allclose(model.transform(X).std(axis=0), 1)
+
+
+def test_a_ridge_keeps_weak_directions_that_are_related():
+    """Their variance is below rounding, what they have in common with the other view is not."""
+    X, Y = dependent(300, 2e-8, 0)
+    truth = true_correlations(X, Y, "auto")[:4]
+    for solver in ("exact", "als"):
+        found = CCA(4, solver=solver, tol=1e-9).fit(X, Y).canonical_correlations_
+        np.testing.assert_allclose(found, truth, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gram_matrices_say_what_a_tiny_ridge_does_not_settle(seed):
+    X, Y = dependent(60, 1e-6, seed)
+    for solver in ("exact", "lobpcg", "als"):
+        model = KernelCCA(2, kernel="linear", ridge=1e-14, solver=solver, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, Y)
+        assert any("rounding may change the correlations" in str(w.message) for w in caught)
+    quiet_of_noise(KernelCCA(2, kernel="linear", ridge=1e-3), X, Y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_single_precision_leaves_in_doubt_is_said(seed):
+    """Columns that differ by a few roundings of their values: without a ridge, noise or not, they count."""
+    X, Y = (Z.astype(np.float32) for Z in dependent(80, 1e-6, seed, p=30))
+    for solver in ("auto", "qr"):
+        with pytest.warns(ConvergenceWarning, match="rounding may change the correlations by an unknown"):
+            model = CCA(2, solver=solver, ridge=0).fit(X, Y)
+        assert np.all(np.isnan(model.error_bounds_))
+    for same in (2 * X[:, 0], X[:, 2] + X[:, 3] + X[:, 4]):
+        X[:, 1] = same
+        for solver in ("exact", "qr"):
+            bounds = quiet_of_noise(CCA(2, solver=solver, ridge=0), X, Y).error_bounds_
+            assert np.all(bounds < 1e-6)
+    X, Y = (Z.astype(np.float32) for Z in dependent(80, 4e-6, seed))
+    model = CCA(2, solver="qr", ridge=0).fit(X, Y)
+    truth = true_correlations(X.astype(float), Y.astype(float), 0)[:2]
+    np.testing.assert_allclose(model.canonical_correlations_, truth, atol=1e-7)

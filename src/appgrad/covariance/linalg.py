@@ -23,8 +23,8 @@ class Whitening(NamedTuple):
     """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there.
 
     `null` (p x m) are directions left out in which S is at rounding level and there is no ridge. Covariances
-    cannot tell whether they have a little variance or none. `weak` are the columns of W with such directions
-    that a ridge has kept.
+    cannot tell whether they have a little variance or none. `weak` are the columns of W in which S is near
+    that level, such as those that a ridge has kept.
     """
 
     W: Array
@@ -71,13 +71,13 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     keep = _significant(E, E[-1], precision)
     W = W[:, : np.count_nonzero(keep)]
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
-    strong = _significant(E - r @ V**2, E[-1], precision)
-    rank = min(int(np.count_nonzero(strong)), rank_below)
+    own = E - r @ V**2
+    rank = min(int(np.count_nonzero(_significant(own, E[-1], precision))), rank_below)
     if not np.any(r > 0):
         null = np.zeros((len(S), np.count_nonzero(~keep)))
         null[live] = t[:, None] * V[:, ~keep]
     condition = condition_of(E, keep, ridged=True, null=null.shape[1])
-    return Whitening(W, rank, condition, null, ~strong[keep])
+    return Whitening(W, rank, condition, null, ~_significant(own, E[-1], 16 * precision)[keep])
 
 
 def inverse_root(G: Array, precision: float = EPS) -> Array:
@@ -198,7 +198,7 @@ class Triangle(NamedTuple):
 class Factor(NamedTuple):
     """One centred view as U diag(s) V' in units in which its ridge is c I.
 
-    Directions with values of s up to `lost` were left out.
+    Directions with values of s up to `lost` were left out, not counting those known to be empty.
     """
 
     U: Array
@@ -208,7 +208,7 @@ class Factor(NamedTuple):
 
     def neglected(self, n: int) -> float:
         """The squared correlation that directions left out have at most, with the ridge."""
-        return self.lost**2 / (self.lost**2 + n * self.c) if self.c > 0 else 0.0
+        return self.lost**2 / (self.lost**2 + n * self.c) if self.lost > 0 else 0.0
 
     def shrinkage(self, n: int) -> Array:
         """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""

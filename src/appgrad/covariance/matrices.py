@@ -33,6 +33,8 @@ class MatrixCovariance:
         self.matrices = Matrices(S[:p, :p], S[:p, p:], S[p:, p:])
         self.dtype, self.precision = S.dtype, EPS
         self._entries = entries
+        # Sums over n rows are added up in blocks and batches: rounding grows like the root of their number.
+        self._terms = sum(u.widths) + int(np.sqrt(second.n))
 
     @cached_property
     def whitened(self) -> tuple[Whitening, Whitening]:
@@ -47,7 +49,7 @@ class MatrixCovariance:
             return w
         N, sd = w.W[:, w.weak], np.sqrt(np.maximum(np.diag(other), 0.0))
         size = np.abs(N).T @ np.sqrt(np.maximum(np.diag(S), 0.0))
-        noise = np.all(np.abs(N.T @ cross) <= 16 * EPS * np.outer(size, sd), axis=1)
+        noise = np.all(np.abs(N.T @ cross) <= 16 * EPS * self._terms * np.outer(size, sd), axis=1)
         keep = np.ones(w.W.shape[1], bool)
         keep[np.flatnonzero(w.weak)[noise]] = False
         return w._replace(W=w.W[:, keep], weak=w.weak[keep])
@@ -55,7 +57,7 @@ class MatrixCovariance:
     def dimensions(self) -> tuple[int, int]:
         """Dimensions of each view that the ridge leaves: the trace of S (S + R)^-1."""
         x, y = (
-            max(1, int(np.ceil(w.rank - np.sum(u.ridge @ (w.W * w.W)) - 1e-6)))
+            max(1, int(w.W.shape[1] - np.sum(u.ridge @ w.W**2) + 1e-6))
             for w, u in zip(self.whitened, self.units.views, strict=True)
         )
         return x, y
@@ -73,10 +75,10 @@ class MatrixCovariance:
                 wx.null, wy.null
             )
             condition = condition if empty else np.inf
-        # Sums over n rows, added up in blocks and batches; far from zero, squares cancel.
+        # Far from zero, squares cancel.
         sds = [np.where((m.var > 0) & (m.mean != 0), np.sqrt(m.var), np.inf) for m in self.moments.views]
         far = max(float(np.max(np.abs(m.mean) / sd)) for m, sd in zip(self.moments.views, sds, strict=True))
-        return Rounding(EPS * (1 + far), condition, terms=sum(self.units.widths) + int(np.sqrt(self.n)))
+        return Rounding(EPS * (1 + far), condition, terms=self._terms)
 
     def at(self, dtype: Any) -> MatrixCovariance:
         """This operator itself: matrices stay in double precision."""

@@ -177,7 +177,7 @@ def dimensions(m: Moments, u: Units) -> tuple[int, int]:
             return 0, 0
         size = float(np.sum((var * view.scale**2)[varies])) / most
         ridge = float(np.mean(view.ridge[varies]))
-        found.append(max(1, int(np.ceil(most * size / (size + ridge) - 1e-6))))
+        found.append(max(1, int(most * size / (size + ridge) + 1e-6)))
     return found[0], found[1]
 
 

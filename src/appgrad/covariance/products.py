@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.views import Block, Views
-from ..machine.arrays import Array, Matrix
+from ..machine.arrays import EPS, Array, Matrix
 from ..machine.threads import limit_for, over_rows
 from .moments import Moments, shifted
 from .operators import Rounding, diagonals
@@ -78,7 +78,8 @@ class RowProducts:
         for G, C, m, u in zip((Gx, Gy), (A, B), self.moments.views, self.units.views, strict=True):
             if C.shape[1]:
                 terms = np.max((m.var + m.mean**2) * u.scale**2 @ (C * C))
-                if np.linalg.eigvalsh(G)[-1] > (16 * len(C) * eps) ** 2 * terms:
+                # Values are rounded once, sums of them in double precision.
+                if np.linalg.eigvalsh(G)[-1] > max(2 * eps, 16 * len(C) * EPS) ** 2 * terms:
                     return False
         return True
 

@@ -18,6 +18,10 @@ from .direct import DirectBase
 from .gram import GramSolver
 from .problem import Problem, Solution
 
+# A column rounded to the precision eps is off by at most eps / 2 of its values, and its combinations with
+# others by less than this many eps of all of theirs.
+ROUNDED = 2
+
 
 def qr(views: Views, problem: Problem) -> Solution:
     """Bjorck & Golub (1973): canonical correlations are the singular values of Qx'Qy.
@@ -60,9 +64,12 @@ def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) ->
     with limit_for_factor(max(R.shape)):
         U, s, Vt = np.linalg.svd(R, full_matrices=False)
     rounding = np.linalg.norm(Vt * (noise * scale * t), axis=1)
-    precision = max(R.shape) * eps * np.linalg.norm(Vt * np.linalg.norm(R, axis=0), axis=1)
-    keep = (s > max(R.shape) * EPS * s[0]) & (s > precision) & (s > rounding)
-    return Factor(U[:, keep], s[keep], c, max(s[~keep], default=0.0)), Vt[keep].T, t
+    values = np.linalg.norm(Vt * np.linalg.norm(R, axis=0), axis=1)
+    varies = (s > max(R.shape) * EPS * np.maximum(s[0], values)) & (s > rounding)
+    keep = varies & (s > R.shape[1] * eps * values)
+    # Without a ridge, a direction that varies a little more than rounded values do may be noise or not.
+    left = s[~keep] if c > 0 else s[varies & ~keep & (s > ROUNDED * eps * values)]
+    return Factor(U[:, keep], s[keep], c, max(left, default=0.0)), Vt[keep].T, t
 
 
 def _mean_squares(R: Array, n: int) -> Array:
