@@ -22,14 +22,15 @@ import signal
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuzzing.judge import Failure, failures, is_about_convergence, outcome_of
+from fuzzing.judge import Failure, Verdict, is_about_convergence, outcome_of, verdict
 from fuzzing.problems import data
 from fuzzing.settings import setting
 
+SILENT = "silent error"
 # Seconds after which a fit counts as one that hangs.
 LIMIT = 120
 
@@ -42,8 +43,16 @@ def _hang(*_: Any) -> None:
     raise Hangs
 
 
-def tried(seed: int, number: int, only: str = "") -> tuple[str, list[Failure], bool] | None:
-    """A case: its description, what is wrong, and whether it warned; None if it is not one of `only`."""
+class Tried(NamedTuple):
+    """A case: its description, what is wrong, and whether it warned."""
+
+    text: str
+    verdict: Verdict
+    warned: bool
+
+
+def tried(seed: int, number: int, only: str = "") -> Tried | None:
+    """The case of this number; None if it is not one of `only`."""
     drawn = np.random.default_rng([seed, number])
     problem = data(drawn)
     asked = setting(drawn, problem)
@@ -54,10 +63,11 @@ def tried(seed: int, number: int, only: str = "") -> tuple[str, list[Failure], b
     try:
         outcome = outcome_of(asked, problem, drawn)
     except Hangs:
-        return text, [Failure("hangs", f"more than {LIMIT} s")], False
+        return Tried(text, Verdict([Failure("hangs", f"more than {LIMIT} s")], judged=False), warned=False)
     finally:
         signal.alarm(0)
-    return text, failures(asked, problem, outcome, drawn), is_about_convergence(outcome.warned)
+    judged = verdict(asked, problem, outcome, drawn)
+    return Tried(text, judged, is_about_convergence(outcome.warned))
 
 
 def say(line: str) -> None:
@@ -75,23 +85,26 @@ def main() -> None:
     parser.add_argument("--case", type=int, help="this case alone")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _hang)
-    end, number, count, warned = time.monotonic() + 60 * options.minutes, 0, 0, 0
+    end, number = time.monotonic() + 60 * options.minutes, 0
+    count = warned = judged = silent = 0
     kinds: Counter[str] = Counter()
     while time.monotonic() < end:
         case = number if options.case is None else options.case
         found = tried(options.seed, case, options.only)
         number += 1
         if found is not None:
-            text, wrong, said = found
-            count, warned = count + 1, warned + said
-            for kind, what in wrong:
+            text = found.text
+            count, warned, judged = count + 1, warned + found.warned, judged + found.verdict.judged
+            for kind, what in found.verdict.failures:
+                silent += kind.startswith(SILENT)
                 solver = text.partition("solver='")[2].partition("'")[0]
                 kinds[f"{kind}: {text.partition(':')[0]}, {solver}"] += 1
                 say(f"--seed {options.seed} --case {case}: {kind}: {what} [{text}]")
         if options.case is not None:
             say(text)
             break
-    say(f"\n{count} cases, {warned} of them with a warning of convergence, {sum(kinds.values())} failures")
+    say(f"\n{count} cases, {judged} of them compared with the oracle, {warned} with a warning of convergence")
+    say(f"{silent} silent errors, {sum(kinds.values()) - silent} other failures")
     for kind, times in kinds.most_common():
         say(f"{times:6} {kind}")
     sys.exit(1 if kinds else 0)

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from appgrad.fitting.remarks import OverfitWarning
 from appgrad.solvers import registry
+from appgrad.solvers.sparse.regressions import NothingLeftError
 
 from .problems import Data, Rng
 from .settings import Setting, model_of
@@ -25,6 +26,17 @@ class Failure(NamedTuple):
 
     kind: str
     text: str
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a fit, and whether its correlations were compared with right ones.
+
+    They were not if the fit was refused or said that it fell short, or if the right answer changes when the
+    data are rounded.
+    """
+
+    failures: list[Failure]
+    judged: bool
 
 
 class Outcome(NamedTuple):
@@ -45,7 +57,7 @@ def outcome_of(setting: Setting, data: Data, rng: Rng) -> Outcome:
             return Outcome(None, error, warned)
 
 
-def failures(setting: Setting, data: Data, outcome: Outcome, rng: Rng) -> list[Failure]:
+def verdict(setting: Setting, data: Data, outcome: Outcome, rng: Rng) -> Verdict:
     """All that is wrong with an outcome."""
     truth = Truth(setting, data, rng)
     found = [
@@ -54,38 +66,40 @@ def failures(setting: Setting, data: Data, outcome: Outcome, rng: Rng) -> list[F
         if issubclass(w.category, RuntimeWarning | np.exceptions.ComplexWarning)
     ]
     if outcome.error is not None:
-        return found + _refusals(setting, data, outcome.error, truth)
+        return Verdict(found + _refusals(setting, outcome.error, truth), judged=False)
     model = outcome.model
     found += _broken(model, setting)
     if found:
-        return found
+        return Verdict(found, judged=False)
     said = [w for w in outcome.warned if not issubclass(w.category, OverfitWarning)]
     found += [] if said else _scores(model, setting, data)
     if setting.way == "kernel rbf":
-        return found + ([] if said else _rbf(model, setting, data))
+        return Verdict(found + ([] if said else _rbf(model, setting, data)), judged=not said)
     if setting.way == "sparse few":
-        return found + _on_columns(model, setting, data, rng)
+        return Verdict(found + _on_columns(model, setting, data, rng), judged=True)
     if setting.way == "from_covariance" and _singular(truth):
-        return found
+        return Verdict(found, judged=False)
     if not said:
         found += _silent(model, setting, truth)
-    return found + _overstated(model, truth) + _bounds(model, truth)
+    found += _overstated(model, truth) + _bounds(model, truth)
+    right = truth.error(model.canonical_correlations_) <= DIRECT
+    return Verdict(found, judged=not said and (right or not truth.vague))
 
 
-def _refusals(setting: Setting, data: Data, error: BaseException, truth: Truth) -> list[Failure]:
+def _refusals(setting: Setting, error: BaseException, truth: Truth) -> list[Failure]:
     """An error that should not have been raised."""
     text = f"{type(error).__name__}: {error}"[:200]
     if not isinstance(error, ValueError | TypeError):
         return [Failure(f"raises {type(error).__name__}", text)]
     k = setting.params["n_components"]
+    if isinstance(error, NothingLeftError) and setting.way == "sparse few":
+        return []
     if isinstance(error, ValueError) and any(words in str(error) for words in RANK):
         # Gram matrices, and covariances as floats, tell fewer directions apart than the data do.
         if setting.way == "from_covariance" or setting.way.startswith("kernel"):
             return []
         least = 1e-5 if setting.params["solver"] not in ("auto", "qr") else 10 * truth.cut
         ranks = [int(np.sum(s > max(least, 10 * truth.cut))) for s in truth.strengths]
-        if setting.way == "sparse few":
-            return []
         return (
             [] if k > min(ranks) else [Failure("refuses a problem it could solve", f"{text} (ranks {ranks})")]
         )
