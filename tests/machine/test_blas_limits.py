@@ -12,28 +12,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine_helpers import BEFORE, four_threads
 from threadpoolctl import OpenBLASController, threadpool_limits
 
 from appgrad import CCA
 from appgrad.machine import threads as module
 from appgrad.machine.threads import blas_limit, blas_threads, over_rows
 
-BEFORE = 4
-
 
 @pytest.fixture(autouse=True)
 def _four_threads():
-    """BLAS with four threads, whatever this machine has."""
-    libraries = module._libraries()
-    before = [library.num_threads for library in libraries]
-    for library in libraries:
-        module._set_threads(library, BEFORE)
-    yield
-    assert not module._of_process.held
-    # A limit without an end leaves this thread as the one that threadpoolctl obeys.
-    OpenBLASController.clear_controlling_thread(force=True)
-    for library, number in zip(libraries, before, strict=True):
-        module._set_threads(library, number)
+    with four_threads():
+        yield
+        assert not module._of_process.held
+        # A limit without an end leaves this thread as the one that threadpoolctl obeys.
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 class Actor:

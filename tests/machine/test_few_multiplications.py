@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from machine_helpers import BEFORE, four_threads
 
 from appgrad import CCA, KernelCCA, SparseCCA
 from appgrad.data.arrays import ArrayViews
@@ -12,20 +13,12 @@ from appgrad.machine import threads as module
 from appgrad.machine.threads import blas_threads
 from appgrad.solvers.stochastic import racing
 
-BEFORE = 4
-
 
 @pytest.fixture(autouse=True)
 def _four_threads():
-    libraries = module._libraries()
-    before = [library.num_threads for library in libraries]
-    for library in libraries:
-        module._set_threads(library, BEFORE)
-    yield
-    after = {library.num_threads for library in libraries}
-    for library, number in zip(libraries, before, strict=True):
-        module._set_threads(library, number)
-    assert after == {BEFORE}
+    with four_threads() as now:
+        yield
+        assert now() == {BEFORE}
 
 
 @pytest.fixture
