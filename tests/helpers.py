@@ -190,6 +190,14 @@ def quiet(model, *data):
         return model.fit(*data)
 
 
+def said(model, *data):
+    """The model, fitted, and its warnings but for those that it may be noise."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*data)
+    return model, [w for w in caught if "noise alone" not in str(w.message)]
+
+
 def operator(X, Y, ridge="auto", dense=False):
     """The covariances of two arrays, by passes over them or as matrices."""
     views = ArrayViews(X, Y)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 import naive
-from appgrad import KernelCCA, open_views
+from appgrad import KernelCCA, load, open_views
 from appgrad.data import kernel_fitting
 from appgrad.data.kernel_fitting import default_ridge, median_gamma
 from helpers import quiet, sparse_counts
@@ -163,3 +163,25 @@ def test_kernels_of_single_precision_and_far_from_zero_are_kernels(rng):
     np.testing.assert_allclose(close.canonical_correlations_, exact.canonical_correlations_, atol=0.02)
     X, Y = rng.standard_normal((2, 200, 3))
     quiet(KernelCCA(1, kernel="poly"), X + 1e5, Y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_sparse_columns_far_from_zero_do_not_cancel(kernel, rng, tmp_path):
+    """A column of a sparse matrix that is stored in most rows is shifted, as those of dense ones are."""
+    X, Y, *_ = related(rng, n=60)
+    counts = sparse_counts(rng, n=60)[0]
+    X, Y = np.hstack([X + 3e5, counts]), np.hstack([Y, counts[:, :2]])
+    sparse = sp.csr_array(X), sp.csr_array(Y)
+    params = {"kernel": kernel, "ridge": 0.5, **({"gamma": 0.1} if kernel == "rbf" else {})}
+    model, same = quiet(KernelCCA(2, **params), X, Y), quiet(KernelCCA(2, **params), *sparse)
+    np.testing.assert_allclose(same.canonical_correlations_, model.canonical_correlations_, atol=1e-9)
+    same.save(tmp_path / "m.cca")
+    for other in (same, load(tmp_path / "m.cca")):
+        assert_same_scores(other.transform(sparse[0][:7], sparse[1][:7]), model.transform(X[:7], Y[:7]), 1e-6)
+
+
+def test_a_constant_view_has_no_components(rng):
+    X, *_ = related(rng, n=40)
+    for solver in ("auto", "lobpcg", "appgrad", "als", "stochastic"):
+        with pytest.raises(ValueError, match="remove constant columns"):
+            KernelCCA(1, kernel="linear", ridge=0.1, solver=solver).fit(X, np.ones((40, 1)))

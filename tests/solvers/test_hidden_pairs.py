@@ -1,7 +1,5 @@
 """Pairs in directions of tiny variance: a solver finds them, or says that it may have missed something."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from appgrad import CCA
 from appgrad.covariance.preconditioners import SAMPLED, diagonal, sampled
-from helpers import quiet
+from helpers import quiet, said
 
 FORMS = {
     "dense": lambda X, Y: (X, Y),
@@ -33,14 +31,6 @@ def hidden(n, p, eps, how, seed, sides=1):
     if sides == 2:
         Y[:, 0], Y[:, 1] = Y[:, 1] + eps * Y[:, 0], Y[:, 1].copy()
     return X, Y
-
-
-def said(model, X, Y):
-    """The fitted model, and whether it warned of its convergence."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, Y)
-    return model, [w for w in caught if "noise alone" not in str(w.message)]
 
 
 @pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])

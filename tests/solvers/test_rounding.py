@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA, KernelCCA, OverfitWarning
 from fuzzing.oracle import Exact
-from helpers import quiet
+from helpers import quiet, said
 
 
 def quiet_of_noise(model, X, Y):
@@ -132,12 +132,10 @@ def test_a_ridge_keeps_weak_directions_that_are_related():
 @pytest.mark.parametrize("seed", range(3))
 def test_gram_matrices_say_what_a_tiny_ridge_does_not_settle(seed):
     X, Y = dependent(60, 1e-6, seed)
-    for solver in ("exact", "lobpcg", "als"):
+    for solver in ("exact", "lobpcg", "als", "stochastic"):
         model = KernelCCA(2, kernel="linear", ridge=1e-14, solver=solver, random_state=0)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(X, Y)
-        assert any("rounding may change the correlations" in str(w.message) for w in caught)
+        _, warned = said(model, X, Y)
+        assert any("rounding may change the correlations" in str(w.message) for w in warned)
     quiet_of_noise(KernelCCA(2, kernel="linear", ridge=1e-3), X, Y)
 
 
@@ -158,3 +156,48 @@ def test_what_single_precision_leaves_in_doubt_is_said(seed):
     model = CCA(2, solver="qr", ridge=0).fit(X, Y)
     truth = true_correlations(X.astype(float), Y.astype(float), 0)[:2]
     np.testing.assert_allclose(model.canonical_correlations_, truth, atol=1e-7)
+
+
+def test_unsquared_scores_are_asked_for_where_a_large_ridge_hides_theirs():
+    """Correlations with the ridge are well known, those of scores that are small differences are not."""
+    X, Y = dependent(300, 1.0, 0)
+    X = X[:, :1] + 1e-6 * X
+    params = {"n_components": 3, "ridge": 1e6}
+    with pytest.warns(ConvergenceWarning, match="exact: rounding may change the correlations"):
+        CCA(**params, solver="exact").fit(X, Y)
+    model = CCA(**params).fit(X, Y)
+    assert model.solver_ == "qr"
+    U, V = model.transform(X, Y)
+    found = [np.corrcoef(*uv)[0, 1] for uv in zip(U.T, V.T, strict=True)]
+    np.testing.assert_allclose(model.training_correlations_, found, atol=1e-6)
+    Sx, Sy, Sxy = np.cov(X.T, bias=True), np.cov(Y.T, bias=True), (X - X.mean(0)).T @ (Y - Y.mean(0)) / 300
+    with pytest.warns(ConvergenceWarning, match="scores are small differences .* use fewer components"):
+        _ = CCA.from_covariance(300, Sx, Sy, Sxy, **params).canonical_correlations_
+
+
+@pytest.mark.parametrize("preconditioner", [None, "jacobi", "lowrank"])
+def test_what_rows_cannot_show_is_said_by_any_preconditioner(preconditioner):
+    X, Y = dependent(600, 4e-9, 0)
+    _, warned = said(CCA(2, solver="lobpcg", ridge=0, preconditioner=preconditioner, random_state=0), X, Y)
+    assert any("rounding may change the correlations by an unknown amount" in str(w.message) for w in warned)
+
+
+def test_directions_that_only_rounding_relates_are_no_components():
+    """A ridge keeps the sum of indicators, which is constant: there are four components, not five."""
+    rng = np.random.default_rng(0)
+    X, Y = np.eye(5)[rng.integers(5, size=400)], rng.standard_normal((400, 6)) + 3
+    for solver in ("exact", "auto"):
+        with pytest.raises(ValueError, match="n_components=5 is above the rank of the data"):
+            CCA(5, solver=solver, ridge=1e-8, scale=True).fit(X, Y)
+
+
+def test_results_of_single_precision_are_measured_in_double():
+    """AppGrad's steps on float32 rows: small differences of large columns are scores too."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((700, 4)), rng.standard_normal((700, 5))
+    Y[:, 0] += 2 * X[:, 1]
+    X, Y = (X[:, :1] + 0.01 * X).astype(np.float32), Y.astype(np.float32)
+    model, _ = said(CCA(2, solver="appgrad", ridge=1e-9, random_state=0), X, Y)
+    U, V = model.transform(X.astype(float), Y.astype(float))
+    found = [np.corrcoef(*uv)[0, 1] for uv in zip(U.T, V.T, strict=True)]
+    np.testing.assert_allclose(model.training_correlations_, found, atol=1e-8)

@@ -92,7 +92,7 @@ def grams(views: Views, asked: tuple[Asked, Asked], center: bool, rng: np.random
             K = K[np.ix_(sample, sample)]
         else:
             # A copy: the user's array, or file, may change before new rows are compared with it.
-            there = shifted(m, shift) if len(shift) else m.copy() if sp.issparse(m) else np.array(m)
+            there = shifted(m, shift) if np.any(shift) else m.copy() if sp.issparse(m) else np.array(m)
             K = kernel(there[sample], there[sample])
             require_symmetric(K, label)
         variances.append(_variances(K, center, label, rounding))
@@ -170,13 +170,19 @@ def median_gamma(rows: Matrix) -> float:
 
 
 def shift_of(kernel: str, rows: Matrix, center: bool) -> Array:
-    """The mean of dense rows, to be subtracted for kernels that a shift does not change; otherwise empty.
+    """The mean of rows, to be subtracted for kernels that a shift does not change; otherwise empty.
 
-    Without it, distances and centred inner products of rows far from zero would cancel to nothing.
+    Without it, distances and centred inner products of rows far from zero would cancel to nothing. Sparse
+    columns are near zero; only those that are mostly stored are shifted.
     """
-    if sp.issparse(rows) or not (kernel == "rbf" or (kernel == "linear" and center)):
+    if not (kernel == "rbf" or (kernel == "linear" and center)):
         return np.zeros(0)
-    return np.asarray(np.mean(rows, axis=0, dtype=np.float64))
+    if not sp.issparse(rows):
+        return np.asarray(np.mean(rows, axis=0, dtype=np.float64))
+    full = np.bincount(rows.tocoo().col, minlength=rows.shape[1]) > rows.shape[0] / 2
+    if not np.any(full):
+        return np.zeros(0)
+    return np.where(full, np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel(), 0.0)
 
 
 def default_ridge(variances: Array, n: int, dimensions: int) -> float:

@@ -231,8 +231,12 @@ def _levelled(x: Matrix) -> Matrix:
 
 
 def shifted(x: Matrix, shift: Array) -> Matrix:
-    """x - shift, or x if the shift is empty."""
-    return x - shift if len(shift) else x
+    """x - shift, or x if the shift is empty; a sparse x stays sparse."""
+    if not np.any(shift):
+        return x
+    if not sp.issparse(x):
+        return x - shift
+    return sp.csr_array(x - sp.csr_array(np.ones((x.shape[0], 1))) @ sp.csr_array(shift[None]))
 
 
 def stored(views: Views) -> ArrayViews:

@@ -14,6 +14,7 @@ from ..solvers.canonical import RankError
 from ..solvers.loop import iterate
 from ..solvers.problem import Problem, Progress, Saved, Solution
 from ..solvers.protocol import IterativeSolver, Options
+from ..solvers.shortfall import with_scores
 from .choose import Choice, choice_of, direct_solver
 
 Callback = Callable[[Progress], Any]
@@ -46,7 +47,7 @@ def solving(
         # Covariances lose directions of low variance, which the data may still have.
         if not free:
             raise
-    if free and (solution is None or not np.all(solution.error_bounds < LOSS)):
+    if free and (solution is None or not np.all(with_scores(solution) < LOSS)):
         if solution is not None:
             reason = (
                 f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"

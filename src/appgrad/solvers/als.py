@@ -62,14 +62,12 @@ class ALS:
         p1, p2 = cov.units.widths
         phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
         start, _ = self._normalised(cov, phi, psi, 0.0)
-        if self.factors is not None:
-            # Directions that the factors leave out are not reached by steps: nor must they be in the start.
-            Wx = self.factors[0]
-            start, _ = self._normalised(cov, Wx @ (Wx.T @ start.products[0]), start.psi, 0.0)
         # psi comes from phi: two independent draws would alternate for ever, each with the other's successor,
         # and would end in different subspaces where correlations coincide.
         _, psi, flops = self._regressed(start, cov)
-        return self._normalised(cov, start.phi, psi, flops + cov.flops(k))
+        first, diagnostics = self._normalised(cov, start.phi, psi, flops + cov.flops(k))
+        # A random phi may have directions that the factors leave out, and a step has not.
+        return (first, diagnostics) if self.factors is None else self.step(first, cov)
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""

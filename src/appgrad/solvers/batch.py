@@ -15,7 +15,7 @@ from ..covariance.preconditioners import SAMPLED, Preconditioner, jacobi, sample
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import EPS
-from .canonical import attainable, canonical, directions, require_directions, solution
+from .canonical import attainable, canonical, completed, directions, require_directions, solution
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
@@ -131,8 +131,16 @@ class BatchSolver:
         norm = jacobi(cov) if kind is None else M
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
-        rounding = Rounding(EPS, np.inf) if M.is_blind else cov.rounding(views)
-        finish = partial(finished, cov, k, norm, self.own_norm, rounding)
+        known = M
+        if not matrices and self.gathers and _lacks_ridge(cov) and kind != "sample":
+            known = cov.preconditioner("sample", np.random.default_rng(0))
+        rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
+        precise = None
+        if cov.dtype == np.float32 and (limits.passes is None or limits.passes >= SHORT):
+            # Keep a pass to measure the result in double precision.
+            precise = cov.at(np.float64)
+            limits = limits if limits.passes is None else limits._replace(passes=limits.passes - 1)
+        finish = partial(finished, cov, k, norm, self.own_norm, rounding, precise)
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:
@@ -160,10 +168,11 @@ def finished(
     norm: Preconditioner,
     own_norm: bool,
     rounding: Rounding | None,
+    precise: Covariance | None,
     diagnostics: Diagnostics,
     stopped: str | None,
 ) -> Solution:
-    """Return the solution at the best state of a run."""
+    """Return the solution at the best state of a run; of one that has ended, by the `precise` operator."""
     A, B = diagnostics.A.astype(np.float64, copy=False), diagnostics.B.astype(np.float64, copy=False)
     # Computed once: with Gram matrices, it takes a pass.
     ridged = cov.ridged(A, B)
@@ -173,18 +182,22 @@ def finished(
         xx, xy, yx, yy = diagnostics.products
         plain = xx - ridged[0], xy, yx, yy - ridged[1]
     if min(directions(cov, A, B, plain)) < k:
-        # Columns without correlation vanish from phi_t: any others uncorrelated with the rest replace them.
-        extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
-        A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
-        A, B = np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
+        A, B = completed(cov, A, B, k)
         plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
         # Checked without the ridge, which hides missing directions.
         require_directions(k, *directions(cov, A, B, plain))
-    elif diagnostics.correlations is not None:
+    elif precise is not None and stopped is not None:
+        return canonical(precise, A, B, k, norm=norm if own_norm else None, rounding=rounding)
+    elif diagnostics.correlations is not None and not np.any(np.diff(diagnostics.correlations) > 0):
         return solution(
             cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm, rounding=rounding
         )
     return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None, rounding)
+
+
+def _lacks_ridge(cov: Covariance) -> bool:
+    """True if a view has columns without a ridge: directions that vary little count as much as others."""
+    return any(bool(np.any(u.ridge == 0)) for u in cov.units.views)
 
 
 def _hides_variances(cov: Covariance) -> bool:

@@ -45,6 +45,13 @@ def canonical(
     return solution(cov, rho, A @ P, B @ Q, products, ridged=ridged, norm=norm, rounding=rounding)
 
 
+def completed(cov: Covariance, A: Array, B: Array, k: int) -> tuple[Array, Array]:
+    """Return bases that have lost columns without correlation, with others uncorrelated with the rest."""
+    extra = jacobi(cov).gaussian(len(A), len(B), k, np.random.default_rng(0))
+    A, B = (C / max(np.abs(C).max(), 1e-300) for C in (A, B))
+    return np.hstack([A, extra[0]]), np.hstack([B, extra[1]])
+
+
 def solution(
     cov: Covariance,
     rho: Array,

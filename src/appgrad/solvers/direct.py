@@ -8,7 +8,7 @@ from ..data.views import Views
 from .costs import require_memory
 from .problem import Problem
 from .protocol import Options, Outcome
-from .shortfall import rounded
+from .shortfall import rounded, with_scores
 
 
 class DirectBase:
@@ -38,4 +38,4 @@ class DirectBase:
         advice = (
             "use a larger ridge" if self.successor is None else f"use solver={self.successor!r}, or a ridge"
         )
-        return rounded(outcome, outcome.solution.error_bounds, advice)
+        return rounded(outcome, with_scores(outcome.solution), advice)

@@ -65,7 +65,7 @@ def _by_covariances(
     precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
     cov = MatrixCovariance(second, u, precision)
     wx, wy = cov.whitened
-    require_rank(k, wx.rank, wy.rank)
+    require_rank(k, *(min(w.rank, w.W.shape[1]) for w in (wx, wy)))
     P, rho, Q, residual = leading_svd(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
     rounding = cov.rounding(views)
     return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=rounding)

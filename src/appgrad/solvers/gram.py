@@ -38,48 +38,57 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])
     condition = max(condition_x, condition_y)
     ranks = fx.dimensions(views.n_samples), fy.dimensions(views.n_samples)
-    # Eigenvalues of K are known to eps times the largest one.
-    sizes = sum(f.s.max() ** 2 / views.n_samples * np.sum(c * c, axis=0) for f, c in ((fx, a), (fy, b)))
-    lost = max(fx.neglected(views.n_samples), fy.neglected(views.n_samples))
-    rounding = Rounding(EPS, condition, neglected=lost)
-    bounds = residual + rounding.bounds(rho, np.asarray(sizes), views.n_samples)
-    # How well the entries of K are known is the kernel's secret: these are no bounds to rely on, and a
-    # warning comes early.
-    unknown = np.full(k, np.nan)
-    found = solution(cov, rho, A, B, error_bounds=unknown, ranks=ranks)
-    return found._replace(condition=condition, rounding=10 * float(bounds.max()))
+    found = solution(cov, rho, A, B, error_bounds=np.full(k, np.nan), ranks=ranks)
+    rounding = _rounding((fx, fy), condition, rho, (a, b)) + float(np.max(residual))
+    return found._replace(condition=condition, rounding=rounding)
+
+
+def _rounding(
+    factors: tuple[Factor, Factor], condition: float, rho: Array, pairs: tuple[Array, Array]
+) -> float:
+    """What rounding of Gram matrices may change correlations by, for pairs in coordinates of their factors.
+
+    Eigenvalues of K are known to eps times the largest one. How well its entries are known is the kernel's
+    secret: this is no bound to rely on, and ten times as much is said, so that a warning comes early.
+    """
+    n = len(factors[0].U)
+    sizes = sum(f.s.max() ** 2 / n * np.sum(c * c, axis=0) for f, c in zip(factors, pairs, strict=True))
+    lost = max(f.neglected(n) for f in factors)
+    return 10 * float(Rounding(EPS, condition, neglected=lost).bounds(rho, np.asarray(sizes), n).max())
 
 
 class Coordinates(NamedTuple):
-    """Rows of Gram matrices in coordinates in which the ridge r K is r I, and the way back."""
+    """Rows of Gram matrices in coordinates in which the ridge r K is r I, and the factors that lead back."""
 
     views: ArrayViews
     problem: Problem
-    back: tuple[Array, Array]
+    factors: tuple[Factor, Factor]
     condition: float
 
     def returned(self, found: Solution) -> Solution:
         """Convert a solution in these coordinates to one of the Gram matrices, except for loadings."""
-        back_x, back_y = self.back
-        zero = np.zeros(len(back_x))
+        pairs, zero = (found.x_weights, found.y_weights), np.zeros(self.views.n_samples)
+        x, y = (f.U @ (c / f.s[:, None]) for f, c in zip(self.factors, pairs, strict=True))
         return found._replace(
-            x_weights=back_x @ found.x_weights,
-            y_weights=back_y @ found.y_weights,
+            x_weights=x,
+            y_weights=y,
             mean_x=zero,
             mean_y=zero,
             std_x=zero,
             std_y=zero,
             error_bounds=np.full(len(found.correlations), np.nan),
             condition=self.condition,
+            rounding=_rounding(self.factors, self.condition, found.correlations, pairs),
         )
 
 
 def coordinates(views: Views, problem: Problem) -> Coordinates:
     """Return Gram matrices K = U diag(s^2) U' as data U diag(s), for solvers that work on some rows."""
     (fx, condition_x), (fy, condition_y) = _factors(stored(views), problem)
+    require_rank(problem.n_components, len(fx.s), len(fy.s))
     rows = ArrayViews(fx.U * fx.s, fy.U * fy.s, view_names=views.view_names, threads=views.threads)
-    back = fx.U / fx.s, fy.U / fy.s
-    return Coordinates(rows, problem._replace(ridge=(fx.c, fy.c)), back, max(condition_x, condition_y))
+    ridged = problem._replace(ridge=(fx.c, fy.c))
+    return Coordinates(rows, ridged, (fx, fy), max(condition_x, condition_y))
 
 
 def _factors(views: ArrayViews, problem: Problem) -> tuple[tuple[Factor, float], tuple[Factor, float]]:

@@ -18,6 +18,8 @@ DEPENDENT = 1e6
 ROUNDED = 3e-5
 # Steps on minibatches are noisy: a third of a thousandth of the correlation is little to miss.
 LITTLE = 3e-4
+# What a run may miss, in all, where that is known and not estimated.
+MISSED = 1e-3
 # Residuals of a result over tol, above which a run that ended by its own residuals has not reached tol. In
 # another norm, they were at most 2.7 tol where the result was right, and above 60 where it was not.
 CONTRADICTED = 10
@@ -75,7 +77,22 @@ def lost_in_rounding(outcome: Outcome) -> list[str]:
     condition = 1.0 if np.isnan(solution.condition) else solution.condition
     p = max(len(solution.x_weights), len(solution.y_weights))
     terms = sizes(solution).sum(axis=0)
-    return rounded(outcome, Rounding(EPS, condition).bounds(solution.correlations, terms, p))
+    bounds = Rounding(EPS, condition).bounds(solution.correlations, terms, p)
+    # Gram matrices know themselves.
+    return rounded(outcome, bounds if np.isnan(solution.rounding) else np.array([solution.rounding]))
+
+
+def with_scores(solution: Solution) -> Array:
+    """Error bounds of the correlations, or of those of the scores if they are larger.
+
+    With a large ridge, scores may be small differences of columns where correlations are well known. Without
+    squares, they are well known too.
+    """
+    if np.isnan(solution.condition):
+        return solution.error_bounds
+    p, terms = max(len(solution.x_weights), len(solution.y_weights)), sizes(solution).sum(axis=0)
+    scores = Rounding(EPS, 1.0).bounds(solution.training_correlations, terms, p)
+    return np.maximum(solution.error_bounds, scores)
 
 
 def contradicted(outcome: Outcome) -> list[str]:
@@ -108,9 +125,11 @@ def unfinished(outcome: Outcome) -> list[str]:
         return []
     r = solution.residuals * rho[0]
     share = float(np.sum(np.minimum(r, r * r / np.maximum(0.1 * rho, 1e-300)))) / outcome.captured
+    little = LITTLE
     if not np.isnan(solution.missed):
-        share = solution.missed
-    if share <= 3 * max(options.tol, LITTLE):
+        # Below zero if rounding has changed the result.
+        share, little = abs(solution.missed), MISSED / (3 * outcome.captured)
+    if share <= 3 * max(options.tol, little):
         return []
     return [
         f"{options.solver} ended with residuals of up to {outcome.worst:.2g}: it may miss {share:.1%} of the "

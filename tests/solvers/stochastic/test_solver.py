@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from appgrad import CCA
 from appgrad.datasets import planted
-from helpers import quiet
+from helpers import quiet, said
 
 
 @given(n=st.integers(20, 2200), size=st.sampled_from([None, 17]), seed=st.integers(0, 99))
@@ -48,3 +48,31 @@ def test_a_minibatch_asked_for_must_have_its_rows():
     data = planted(60, 4, 4, [0.9, 0.5], random_state=0)
     with pytest.raises(ValueError, match="batch_size=100 is above the 60 rows there are"):
         CCA(2, solver="stochastic", batch_size=100).fit(data.X, data.y)
+
+
+def test_components_without_correlation_are_there():
+    """Their columns vanish from the iterate: that is no reason to refuse them."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((170, 4)) * [1, 30, 900, 1e5], rng.standard_normal((170, 6)) * 1e-3
+    model = quiet(CCA(4, solver="stochastic", ridge=3.2, batch_size=47, random_state=0), X, Y)
+    best = CCA(4, solver="qr", ridge=3.2).fit(X, Y)
+    assert np.allclose(model.canonical_correlations_, best.canonical_correlations_, atol=1e-3)
+
+
+def test_oversampling_needs_rows():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((5, 9)), rng.standard_normal((5, 9))
+    with pytest.raises(ValueError, match=r"5 rows cannot normalise 8 columns .* use a smaller oversampling"):
+        CCA(1, solver="stochastic", oversampling=7).fit(X, Y)
+
+
+def test_a_small_fit_that_misses_a_thousandth_says_so():
+    """In all, not of the total: that of four correlations near one is four times as much."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 12))
+    Y = X @ rng.standard_normal((12, 12)) + 0.05 * rng.standard_normal((30, 12))
+    best = CCA(4, solver="qr").fit(X, Y).canonical_correlations_
+    for passes in (5, 10, 20, 40, 80):
+        model, warned = said(CCA(4, solver="stochastic", max_passes=passes, random_state=0), X, Y)
+        missed = best.sum() - model.canonical_correlations_.sum()
+        assert warned or missed <= 3 * max(1e-3 / 3, 1e-4 * best.sum())

@@ -95,11 +95,11 @@ def normalised_width(options: Options, k: int, views: Views, n: int) -> int:
     sampled = size if asked == "batch" else asked if isinstance(asked, int) else n
     width = width_of(options, k, views, sampled, sampled=True)
     if sampled < width:
+        columns = f"rows cannot normalise {width} columns (n_components={k} and oversampling)"
+        if asked == "auto":
+            raise ValueError(f"{n} {columns}: use a smaller oversampling")
         name = f"batch_size={size}" if asked == "batch" else f"normaliser={asked}"
-        raise ValueError(
-            f"{name} rows cannot normalise {width} columns (n_components={k} and oversampling): "
-            f"use at least {width}"
-        )
+        raise ValueError(f"{name} {columns}: use at least {width}")
     return width
 
 

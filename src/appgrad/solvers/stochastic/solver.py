@@ -13,7 +13,7 @@ from ...covariance.preconditioners import SAMPLED, warm_up_rows
 from ...covariance.rows import RowCovariance
 from ...data.derived import CountedViews
 from ...data.views import Views
-from ..canonical import canonical
+from ..canonical import RankError, canonical, completed
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
@@ -156,7 +156,10 @@ def _measured(cov: RowCovariance, some: RowCovariance, diagnostics: Diagnostics,
     single precision are well; correlations between small differences of columns need double.
     """
     norm = some.preconditioner("sample", np.random.default_rng(0))
-    found = canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
+    try:
+        found = canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
+    except RankError:
+        found = canonical(cov, *completed(cov, diagnostics.A, diagnostics.B, k), k, norm=norm)
     return found._replace(condition=np.inf) if norm.is_blind else found
 
 
