@@ -129,6 +129,8 @@ class MatrixCovariance:
             return Preconditioner()
         if kind == "exact":
             return exact(self)
+        if kind not in ("jacobi", "lowrank"):
+            raise ValueError(f"matrices have no preconditioner {kind!r}")
         return jacobi(self) if kind == "jacobi" else low_rank(self, jacobi(self), rng)
 
     def restricted(self, x: Array, y: Array) -> Matrices:

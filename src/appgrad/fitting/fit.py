@@ -18,10 +18,10 @@ from ..machine.threads import are_few, blas_limit, limit_for_factor
 from ..solvers.costs import OVERSAMPLING, READING
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
-from ..solvers.shortfall import ROUNDED, with_scores
+from ..solvers.shortfall import ROUNDED, hidden_pairs, with_scores
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
-from .remarks import Remark, like_noise, overfit_remarks, said, shortfall_remarks
+from .remarks import Remark, coarse_remarks, like_noise, overfit_remarks, said, shortfall_remarks
 from .solving import solving
 from .streams.steps import StepStream
 from .streams.sums import SumStream
@@ -89,6 +89,7 @@ def fit(
         remarks += shortfall_remarks(
             last, options._replace(solver=choice.solver), views, solution, problem.kind
         )
+        remarks += coarse_remarks(solution, views.titles.describe)
     # A direct solver has no state to resume from, whatever the file holds.
     resumed = saved is not None and last.saved is not None
     return Fit(
@@ -147,6 +148,8 @@ def fit_of_stream(
             reason = "scores are small differences of columns that nearly depend on each other"
             advice = "fewer components"
         text = f"{reason}, and the rows are gone: use {advice}, or fit with solver='qr'"
+        remarks += said(text, ConvergenceWarning)
+    for text in hidden_pairs(stream.solver, solution):
         remarks += said(text, ConvergenceWarning)
     remarks += overfit_remarks(overfit(int(min(n, stream.rows)), *columns, solution))
     return Fit(

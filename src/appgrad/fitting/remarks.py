@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
+from ..machine.arrays import EPS
 from ..solvers import registry
 from ..solvers.problem import Limits, Progress, Solution
 from ..solvers.protocol import Options, Outcome
@@ -33,6 +34,10 @@ INSIDE = tuple(
 )
 
 
+# Whole numbers above this are rounded in doubles.
+WHOLE = 2.0**53
+# Values that differ by fewer roundings are badly known.
+COARSE = 1e4
 # Correlations that noise alone reaches are worth a warning above this.
 NOISY = 0.3
 
@@ -91,6 +96,28 @@ def _unused_budget(options: Options) -> list[Remark]:
         "solver='lobpcg', or 'stochastic'",
         UserWarning,
     )
+
+
+def coarse_remarks(solution: Solution, columns: Callable[[int, int], str]) -> list[Remark]:
+    """Return a remark on columns of values so large that doubles do not tell them apart.
+
+    These may be keys, or times in nanoseconds. `columns` describes a column of a view.
+    """
+    found = []
+    moments = (solution.mean_x, solution.std_x), (solution.mean_y, solution.std_y)
+    for view, (mean, sd) in enumerate(moments):
+        size = np.abs(mean)
+        # Whole numbers of 64 bits may have become all the same; others that are may have been so before.
+        known = (size > WHOLE) & ((sd > 0) | (size < 2.0**64))
+        coarse = np.flatnonzero(known & (sd < COARSE * EPS * size))
+        if len(coarse):
+            found += said(
+                f"{columns(view, int(coarse[0]))} holds values of about {mean[coarse[0]]:.1e}, which differ "
+                "by less than doubles can tell: subtract a number from them before they are converted to "
+                "floats",
+                UserWarning,
+            )
+    return found
 
 
 def overfit_remarks(texts: list[str]) -> list[Remark]:

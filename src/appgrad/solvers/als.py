@@ -18,9 +18,10 @@ from .canonical import relative
 from .conjugate_gradients import conjugate_gradients
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
+from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
-from .shortfall import contradicted, lost_in_rounding, out_of_budget
+from .shortfall import contradicted, lost_in_rounding, out_of_budget, unprobed
 
 # Doubles for each feature and column carried, at the peak.
 DOUBLES = 24
@@ -30,12 +31,17 @@ PASSES = {True: 300, False: 10000}
 
 
 class State(NamedTuple):
-    """Normalised bases, their products, and the correlations between them: phi'Sxy psi = P diag(rho) Q'."""
+    """Normalised bases, their products, and the correlations between them: phi'Sxy psi = P diag(rho) Q'.
+
+    A probe is `due` after so many `iterations`.
+    """
 
     phi: Array
     psi: Array
     products: Products
     pairing: tuple[Array, Array, Array]
+    iterations: int = 0
+    due: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,8 @@ class ALS:
 
     Solves are exact if factors W are given, W W' = S^-1. Otherwise there are at most `inner` iterations of
     preconditioned conjugate gradients, one pass each, started at the last solution. They end at a tenth
-    (`inner_tol`) of the first residual: early on, more accuracy would be wasted.
+    (`inner_tol`) of the first residual: early on, more accuracy would be wasted. `probe` is the number of
+    iterations of a look at what is missing, `rounds` of which end a run; 0 for none.
     """
 
     n_components: int
@@ -56,6 +63,8 @@ class ALS:
     inner_tol: float = 0.1
     tol: float = 1e-4
     norm: Preconditioner | None = None
+    probe: int = 0
+    rounds: int = ROUNDS
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """A Gaussian basis of the first view and its regression on the second, normalised."""
@@ -66,13 +75,37 @@ class ALS:
         # and would end in different subspaces where correlations coincide.
         _, psi, flops = self._regressed(start, cov)
         first, diagnostics = self._normalised(cov, start.phi, psi, flops + cov.flops(k))
-        # A random phi may have directions that the factors leave out, and a step has not.
-        return (first, diagnostics) if self.factors is None else self.step(first, cov)
+        if self.factors is not None:
+            # A random phi may have directions that the factors leave out, and steps have not.
+            return first, diagnostics._replace(converged=False)
+        return self._confirmed(cov, first, diagnostics)
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
-        return self._normalised(cov, phi, psi, flops)
+        new, diagnostics = self._normalised(cov, phi, psi, flops)
+        return self._confirmed(cov, new._replace(iterations=state.iterations + 1, due=state.due), diagnostics)
+
+    def _confirmed(
+        self, cov: Covariance, state: State, diagnostics: Diagnostics
+    ) -> tuple[State, Diagnostics]:
+        """Return whether a state whose residuals are small also misses little, or one that misses less."""
+        if not self.probe or not diagnostics.converged:
+            return state, diagnostics
+        if state.iterations < state.due:
+            return state, diagnostics._replace(converged=False)
+        span = Pairs(state.phi, state.psi, state.products, state.pairing[1])
+        k, tcc = self.n_components, diagnostics.tcc
+        found = missing(cov, self.preconditioner, span, k, self.probe, self.rounds, self.tol * tcc)
+        little, flops = found.is_little(self.tol, tcc), diagnostics.flops + found.flops
+        due = state.iterations + state.iterations // 2 + 1
+        if not little and found.is_found(self.tol, tcc):
+            A, B, products, rho = found.pairs
+            identity = np.eye(len(rho))
+            state = state._replace(phi=A, psi=B, products=products, pairing=(identity, rho, identity))
+            tcc = float(np.minimum(rho[:k], 1.0).sum())
+            diagnostics = diagnostics._replace(A=A, B=B, products=products, tcc=tcc)
+        return state._replace(due=due), diagnostics._replace(converged=little, flops=flops)
 
     def _regressed(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Return Sx^-1 Sxy psi, Sy^-1 Syx phi, and the operations they cost."""
@@ -147,8 +180,13 @@ class ALSSolver(BatchSolver):
         cov, factors = ready.cov, None
         if cov.whitened is not None:
             factors = cov.whitened[0].W, cov.whitened[1].W
-        k, tol = ready.problem.n_components, ready.options.tol
-        return ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm), ready.limits
+        k, tol, limits, probe = ready.problem.n_components, ready.options.tol, ready.limits, 0
+        if factors is None and tol > 0:
+            probe, limits = probing(ready.preconditioner, limits, SHALLOW)
+        rounds = ROUNDS if limits.passes is None else 1
+        return ALS(
+            k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds
+        ), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: ten passes an iteration, or one in all if matrices are gathered."""
@@ -161,7 +199,8 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
-        return lost_in_rounding(outcome) + contradicted(outcome) + out_of_budget(outcome, by_residual=True)
+        found = lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome)
+        return found + out_of_budget(outcome, by_residual=True)
 
 
 SOLVER = ALSSolver()

@@ -18,10 +18,10 @@ from .batch import BatchSolver, Ready
 from .costs import Cost, Rates, is_full, small_flops, thin, thin_memory
 from .defaults import step_sizes
 from .gradient import CALM, RUNAWAY, contained, cut, gradients, in_phase, is_lost, mean_square, unit
-from .probe import SHALLOW, missing, probing
+from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
 from .problem import Diagnostics, Limits, Problem, Products
 from .protocol import Options, Outcome, Run
-from .shortfall import lost_in_rounding, out_of_budget
+from .shortfall import lost_in_rounding, out_of_budget, unprobed
 from .sparse.batch import refused_by_steps, sparse_run, sparse_start, unit_steps
 from .sparse.thresholds import Thresholds, thresholds_of
 
@@ -94,6 +94,7 @@ class AppGrad:
     thresholds: Thresholds | None = None
     first: tuple[Array, Array] | None = None
     probe: int = 0
+    rounds: int = ROUNDS
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Take the first step, from phi and psi Gaussian and normalised, phi_t and psi_t zero."""
@@ -141,11 +142,19 @@ class AppGrad:
         if not self.probe:
             return state, diagnostics._replace(converged=True)
         k, M, tcc = self.n_components, self.preconditioner, state.trail[-1]
-        found = missing(cov, M, state.phi_t, state.psi_t, state.products, k, self.probe)
-        # It is worth asking again after half as many iterations again.
-        state = state._replace(due=state.iterations + state.iterations // 2 + WINDOW)
+        span = Pairs(state.phi_t, state.psi_t, state.products, np.zeros(0))
+        found = missing(cov, M, span, k, self.probe, self.rounds, self.tol * tcc)
+        flops = diagnostics.flops + found.flops
         little = found.is_little(self.tol, tcc)
-        return state, diagnostics._replace(converged=little, flops=diagnostics.flops + found.flops)
+        # It is worth asking again after half as many iterations again.
+        due = state.iterations + state.iterations // 2 + WINDOW
+        if not little and found.is_found(self.tol, tcc):
+            # At the solution, phi_t is phi diag(rho).
+            A, B, (xx, xy, yx, yy), rho = found.pairs
+            products = xx * rho, xy * rho, yx * rho, yy * rho
+            new, diagnostics = self._measured(cov, A * rho, B * rho, products)
+            state = new._replace(caution=state.caution, iterations=state.iterations)
+        return state._replace(due=due), diagnostics._replace(converged=little, flops=flops)
 
     def _moved(self, state: State, gx: Array, gy: Array) -> tuple[Array, Array]:
         """Return phi_t and psi_t after a gradient step, with momentum and thresholds if asked for."""
@@ -223,9 +232,10 @@ class AppGradSolver(BatchSolver):
         if auto:
             eta = STEP * eta[0], STEP * eta[1]
         k, tol = ready.problem.n_components, ready.options.tol
-        probe, limits = probing(ready.preconditioner, limits, SHALLOW)
+        probe, limits = probing(ready.preconditioner, limits, SHALLOW) if tol > 0 else (0, limits)
         momentum = MOMENTUM if auto else 0.0
-        return AppGrad(k, eta, ready.preconditioner, momentum, tol, probe=probe), limits
+        rounds = ROUNDS if limits.passes is None else 1
+        return AppGrad(k, eta, ready.preconditioner, momentum, tol, probe=probe, rounds=rounds), limits
 
     def refuses(self, options: Options) -> str | None:
         """Return why options are refused: sparse components one by one, or with hard penalties."""
@@ -257,7 +267,7 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return found + lost_in_rounding(outcome) + out_of_budget(outcome)
+        return found + lost_in_rounding(outcome) + unprobed(outcome) + out_of_budget(outcome)
 
 
 def spare_passes(limits: Limits) -> int:

@@ -15,7 +15,15 @@ from ..covariance.preconditioners import SAMPLED, Preconditioner, jacobi, sample
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import EPS
-from .canonical import attainable, canonical, completed, directions, require_directions, solution
+from .canonical import (
+    FlatError,
+    attainable,
+    canonical,
+    completed,
+    directions,
+    require_directions,
+    solution,
+)
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
@@ -78,7 +86,10 @@ class BatchSolver:
         return options.dense
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """Return the kind of preconditioner, None for none: by default a sample of rows for narrow views."""
+        """Return the kind of preconditioner, None for none.
+
+        By default it is that of a sample of rows for narrow views, and the inverse itself of p x p matrices.
+        """
         kind, passes = preconditioner_kind(options.preconditioner, views), options.limits.passes
         narrow = (max if kind == "lowrank" else min)(views.widths) <= SAMPLED
         if (
@@ -87,7 +98,7 @@ class BatchSolver:
             and narrow
             and (passes is None or passes >= SHORT)
         ):
-            return "sample"
+            return "exact" if matrices else "sample"
         return kind
 
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
@@ -129,11 +140,13 @@ class BatchSolver:
         width = width_of(options, k, views, views.n_samples + (not problem.center))
         M = cov.preconditioner(kind, rng)
         norm = jacobi(cov) if kind is None else M
+        known, share, passes = M, sample_rows(views) / views.n_samples, limits.passes
+        unseen = not matrices and self.gathers and _lacks_ridge(cov) and kind != "sample"
+        if unseen and (passes is None or passes >= SHORT + share):
+            known = cov.preconditioner("sample", np.random.default_rng(0))
+            limits = limits if passes is None else limits._replace(passes=passes - share)
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
-        known = M
-        if not matrices and self.gathers and _lacks_ridge(cov) and kind != "sample":
-            known = cov.preconditioner("sample", np.random.default_rng(0))
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
         precise = None
         if cov.dtype == np.float32 and (limits.passes is None or limits.passes >= SHORT):
@@ -181,18 +194,25 @@ def finished(
     else:
         xx, xy, yx, yy = diagnostics.products
         plain = xx - ridged[0], xy, yx, yy - ridged[1]
-    if min(directions(cov, A, B, plain)) < k:
+    most = directions(cov, A, B, plain)
+    if min(most) < k:
         A, B = completed(cov, A, B, k)
         plain, ridged = cov.products(A, B, ridge=False), cov.ridged(A, B)
         # Checked without the ridge, which hides missing directions.
-        require_directions(k, *directions(cov, A, B, plain))
-    elif precise is not None and stopped is not None:
-        return canonical(precise, A, B, k, norm=norm if own_norm else None, rounding=rounding)
+        most = directions(cov, A, B, plain)
+        require_directions(k, *most)
     elif diagnostics.correlations is not None and not np.any(np.diff(diagnostics.correlations) > 0):
         return solution(
             cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm, rounding=rounding
         )
-    return canonical(cov, A, B, k, plain, ridged, norm if own_norm else None, rounding)
+    measured = partial(canonical, cov, A, B, k, plain, ridged, norm if own_norm else None, rounding)
+    if precise is not None and stopped is not None:
+        measured = partial(canonical, precise, A, B, k, norm=norm if own_norm else None, rounding=rounding)
+    try:
+        return measured()
+    except FlatError:
+        # Rounding has kept columns that do not vary, and related them.
+        return measured(most=most)
 
 
 def _lacks_ridge(cov: Covariance) -> bool:

@@ -15,6 +15,10 @@ class RankError(ValueError):
     """There are fewer independent columns than components."""
 
 
+class FlatError(ValueError):
+    """Scores of some components do not vary."""
+
+
 def canonical(
     cov: Covariance,
     A: Array,
@@ -24,17 +28,19 @@ def canonical(
     ridged: tuple[Array, Array] | None = None,
     norm: Preconditioner | None = None,
     rounding: Rounding | None = None,
+    most: tuple[int, int] | None = None,
 ) -> Solution:
     """One last Rayleigh-Ritz on the spans of A and B: order, unit variance, signs, residuals.
 
     Returns the best k pairs, by default all. `products` are those of A and B without the ridge, and `ridged`
     those with the ridge alone; `norm` is the norm of residuals, by default that of the covariances'
-    diagonals.
+    diagonals. A and B have at `most` so many independent columns.
     """
     xx, xy, yx, yy = cov.products(A, B, ridge=False) if products is None else products
     ridge_x, ridge_y = cov.ridged(A, B) if ridged is None else ridged
     grams = A.T @ (xx + ridge_x), B.T @ (yy + ridge_y)
-    wx, wy = (whitening((G + G.T) / 2, np.zeros(len(G)), cov.precision).W for G in grams)
+    limits = (len(grams[0]), len(grams[1])) if most is None else most
+    wx, wy = (_uncorrelated(G, m, cov.precision) for G, m in zip(grams, limits, strict=True))
     found = min(wx.shape[1], wy.shape[1])
     if k is not None:
         require_rank(k, wx.shape[1], wy.shape[1])
@@ -43,6 +49,16 @@ def canonical(
     ridged = ridge_x @ P, ridge_y @ Q
     products = xx @ P, xy @ Q, yx @ P, yy @ Q
     return solution(cov, rho, A @ P, B @ Q, products, ridged=ridged, norm=norm, rounding=rounding)
+
+
+def _uncorrelated(G: Array, most: int, precision: float) -> Array:
+    """Coefficients of at `most` so many uncorrelated scores of variance one, from their covariances."""
+    G = (G + G.T) / 2
+    W = whitening(G, np.zeros(len(G)), precision).W
+    if W.shape[1] <= most:
+        return W
+    E, V = np.linalg.eigh(G)
+    return np.asarray(V[:, -most:] / np.sqrt(E[-most:]))
 
 
 def completed(cov: Covariance, A: Array, B: Array, k: int) -> tuple[Array, Array]:
@@ -83,7 +99,7 @@ def solution(
         error_bounds = error_bounds + rounding.bounds(rho, sizes, max(len(A), len(B)))
     var_u, var_v = column_dots(A, xx), column_dots(B, yy)
     if not (np.all(var_u > 0) and np.all(var_v > 0)):
-        raise ValueError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
+        raise FlatError(f"only {int(np.sum((var_u > 0) & (var_v > 0)))} components have scores that vary")
     fx, fy = 1 / np.sqrt(var_u), 1 / np.sqrt(var_v)
     x_weights = A * ux.scale[:, None]
     sign = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(len(rho))])

@@ -18,8 +18,20 @@ from .problem import Limits, Products
 DEEP = 40
 # Iterations for one that does.
 SHALLOW = 3
-# With fewer passes allowed, none is kept for a probe.
-MANY = 100
+# With fewer passes allowed than this many times those of a probe, none is kept for it.
+LEAST = 2.5
+# A pair that a look has brought nearer may come this many times as near. A hidden one came from 0.66 to 0.70,
+# and was 0.997 (1010 columns of noise).
+AHEAD = 10
+# The share of the correlation that makes pairs worth going on from; smaller ones may be rounding.
+FOUND = 1e-3
+# Times that pairs which come nearer to the best are looked at, if passes are not limited.
+ROUNDS = 3
+
+
+def can_probe(passes: float | None, steps: int) -> bool:
+    """True if so many passes allow a probe of so many iterations."""
+    return passes is None or passes >= LEAST * (steps + 1)
 
 
 def probing(M: Preconditioner, limits: Limits, shallow: int = 0) -> tuple[int, Limits]:
@@ -28,7 +40,7 @@ def probing(M: Preconditioner, limits: Limits, shallow: int = 0) -> tuple[int, L
     `shallow` are those for a preconditioner that knows all directions.
     """
     steps = shallow if M.is_complete else DEEP
-    if not steps or (limits.passes is not None and limits.passes < MANY):
+    if not steps or not can_probe(limits.passes, steps):
         return 0, limits
     return steps, limits if limits.passes is None else limits._replace(passes=limits.passes - steps - 1)
 
@@ -43,61 +55,100 @@ class Solved(NamedTuple):
 
 
 def solved_residuals(
-    cov: Covariance, M: Preconditioner, products: Products, P: Array, Q: Array, rho: Array, steps: int
+    cov: Covariance, M: Preconditioner, products: Products, rho: Array, steps: int
 ) -> Solved:
-    """Return the solved residuals of pairs A P and B Q.
+    """Return the solved residuals of pairs with these products and correlations.
 
-        r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
-
-    `products` are those of A and B.
+    r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
     """
     xx, xy, yx, yy = products
-    residuals = xy @ Q - (xx @ P) * rho, yx @ P - (yy @ Q) * rho
+    residuals = xy - xx * rho, yx - yy * rho
     start = np.zeros_like(residuals[0]), np.zeros_like(residuals[1])
     x, y, flops = conjugate_gradients(cov, M, start, residuals, steps, 1e-8)
     squares = column_dots(residuals[0], x) + column_dots(residuals[1], y)
     return Solved(x, y, np.sqrt(np.maximum(squares, 0.0) / 2), flops)
 
 
+class Pairs(NamedTuple):
+    """Bases of both views, their products, and the correlations if they are pairs."""
+
+    A: Array
+    B: Array
+    products: Products
+    rho: Array
+
+
 class Missing(NamedTuple):
-    """What the k best pairs gain by solved residuals, what these allow them to miss, and the operations."""
+    """What the k best pairs miss: what they gain by solved residuals, and what these allow them to miss.
+
+    `coming` is what others may add that the last look has brought nearer. `pairs` are the best found.
+    """
 
     gain: float
     most: float
+    coming: float
+    pairs: Pairs
     flops: float
+
+    def is_found(self, tol: float, captured: float) -> bool:
+        """True if the pairs found are worth going on from."""
+        return max(self.gain, self.coming) >= max(tol, FOUND) * captured
 
     def is_little(self, tol: float, captured: float) -> bool:
         """True if a run misses no more than about `tol` of the correlation captured."""
-        return self.gain < tol * captured and self.most < 3 * tol * captured
+        return max(self.gain, self.coming, self.most / 3) < tol * captured
 
 
 def missing(
-    cov: Covariance, M: Preconditioner, A: Array, B: Array, products: Products, k: int, steps: int
+    cov: Covariance, M: Preconditioner, start: Pairs, k: int, steps: int, rounds: int, enough: float
 ) -> Missing:
-    """Return what pairs in the spans of A and B still miss, as far as their solved residuals show it."""
-    Wx, Wy, T = _whitened(cov, A, B, products)
-    P, rho, Q, _ = leading_svd(T, min(T.shape))
-    P, Q = Wx @ P, Wy @ Q
-    Z = solved_residuals(cov, M, products, P, Q, rho, steps)
-    A, B = np.hstack([A @ P, _unit(Z.x)]), np.hstack([B @ Q, _unit(Z.y)])
-    _, _, T = _whitened(cov, A, B, cov.products(A, B))
-    new = np.linalg.svd(T, compute_uv=False)[:k]
-    more = float(np.minimum(new, 1.0).sum() - np.minimum(rho[:k], 1.0).sum())
+    """Return what the k best pairs of a span miss, as far as solved residuals of all its pairs show it.
+
+    A pair that was hidden may enter below the k best, if these are strong. Pairs that come nearer by more
+    than `enough` are looked at again, up to `rounds` times.
+    """
+    first = pairs = _ritz(cov, start, start.A.shape[1])
+    norms, coming, flops = np.zeros(0), 0.0, 0.0
+    for _ in range(rounds):
+        Z = solved_residuals(cov, M, pairs.products, pairs.rho, steps)
+        A, B = np.hstack([pairs.A, _unit(Z.x)]), np.hstack([pairs.B, _unit(Z.y)])
+        after = _ritz(cov, Pairs(A, B, cov.products(A, B), pairs.rho), len(first.rho))
+        norms, flops = norms if len(norms) else Z.norms, flops + Z.flops + cov.flops(A.shape[1])
+        coming = _coming(pairs.rho, after.rho, k)
+        pairs = after
+        if coming < enough:
+            break
+    rho = first.rho
+    gain = float(np.minimum(pairs.rho[:k], 1.0).sum() - np.minimum(rho[:k], 1.0).sum())
     # A pair with the residual r is within r of a correlation, and within r^2 / gap if others are further
     # away (Parlett 1998, theorem 11.7.1). What comes after the last pair carried is not known: pairs must be
     # told apart from that one.
-    r, gaps = Z.norms[:k], rho[:k] - (rho[-1] if len(rho) > k else 0.9 * rho[:k])
+    r, gaps = norms[:k], rho[:k] - (rho[-1] if len(rho) > k else 0.9 * rho[:k])
     most = float(np.sum(np.minimum(r, r * r / np.maximum(gaps, 1e-300))))
-    return Missing(more, most, Z.flops + cov.flops(A.shape[1]))
+    return Missing(gain, most, coming, pairs, flops)
 
 
-def _whitened(cov: Covariance, A: Array, B: Array, products: Products) -> tuple[Array, Array, Array]:
-    """Return coefficients of uncorrelated scores of variance one, and the correlations between them."""
-    xx, xy, _, yy = products
+def _coming(before: Array, after: Array, k: int) -> float:
+    """Return what pairs below the k best may add to these, if they go on to grow."""
+    rest = after[k:]
+    old = np.pad(before[k:], (0, max(0, len(rest) - len(before[k:]))))[: len(rest)]
+    return (
+        float(np.maximum(np.minimum(rest + AHEAD * (rest - old), 1.0) - after[k - 1], 0.0).sum())
+        if len(rest)
+        else 0.0
+    )
+
+
+def _ritz(cov: Covariance, span: Pairs, c: int) -> Pairs:
+    """Return the c best pairs in the spans of two bases."""
+    (A, B, (xx, xy, yx, yy), _) = span
     # Products of columns of very different sizes: those that cannot be told apart are left out.
     precision = cov.precision**0.875
     Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (A.T @ xx, B.T @ yy))
-    return Wx, Wy, Wx.T @ (A.T @ xy) @ Wy
+    T = Wx.T @ (A.T @ xy) @ Wy
+    P, rho, Q, _ = leading_svd(T, min(c, *T.shape))
+    P, Q = Wx @ P, Wy @ Q
+    return Pairs(A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), rho)
 
 
 def _unit(C: Array) -> Array:

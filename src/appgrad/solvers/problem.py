@@ -43,7 +43,8 @@ class Solution(NamedTuple):
     in the norm of the covariances' diagonals; `error_bounds` bound the distance of each correlation to a
     true one, NaN where unknown; `condition` is that of the matrices factored, NaN where none was squared;
     `ranks` are the dimensions of the two views that the ridge leaves, an upper bound if they were not
-    computed, 0 where unknown. `missed` is the share of the total correlation that a check found missing,
+    computed, 0 where unknown. `missed` is the share of the total correlation that a check on all rows
+    found missing, `hidden` the least share that one on some rows found to be hidden in low variance,
     `rounding` what rounding may change where there are no error bounds.
     """
 
@@ -63,6 +64,7 @@ class Solution(NamedTuple):
     condition: float
     ranks: tuple[int, int]
     missed: float = np.nan
+    hidden: float = np.nan
     rounding: float = np.nan
 
 

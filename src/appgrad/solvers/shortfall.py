@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.operators import Rounding
+from ..covariance.preconditioners import SAMPLED
 from ..machine.arrays import EPS, Array
 from ..machine.readable import number
+from .probe import DEEP, LEAST, can_probe
 from .problem import Limits, Solution
 from .protocol import Outcome
 
@@ -56,7 +58,7 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
     ]
 
 
-def rounded(outcome: Outcome, bounds: Array, advice: str = "use solver='qr', or a larger ridge") -> list[str]:
+def rounded(outcome: Outcome, bounds: Array, advice: str) -> list[str]:
     """A remark if rounding may have changed correlations by more than a little; NaN is not known."""
     worst = float(np.max(np.where(np.isnan(bounds), np.inf, bounds)))
     if worst <= ROUNDED:
@@ -68,7 +70,7 @@ def rounded(outcome: Outcome, bounds: Array, advice: str = "use solver='qr', or 
     ]
 
 
-def lost_in_rounding(outcome: Outcome) -> list[str]:
+def lost_in_rounding(outcome: Outcome, advice: str = "use solver='qr', or a larger ridge") -> list[str]:
     """A remark if rounding may have changed correlations: those of p x p matrices, or of sums over rows.
 
     Sums over rows know nothing of a condition: their scores may still be small differences of large terms.
@@ -79,7 +81,8 @@ def lost_in_rounding(outcome: Outcome) -> list[str]:
     terms = sizes(solution).sum(axis=0)
     bounds = Rounding(EPS, condition).bounds(solution.correlations, terms, p)
     # Gram matrices know themselves.
-    return rounded(outcome, bounds if np.isnan(solution.rounding) else np.array([solution.rounding]))
+    known = bounds if np.isnan(solution.rounding) else np.array([solution.rounding])
+    return rounded(outcome, known, advice)
 
 
 def with_scores(solution: Solution) -> Array:
@@ -101,8 +104,16 @@ def contradicted(outcome: Outcome) -> list[str]:
     Steps may lose directions in rounding that the result needs, or measure residuals in a norm that hides
     them.
     """
-    options, worst = outcome.options, outcome.worst
-    if outcome.progress.stopped != "converged" or worst <= CONTRADICTED * options.tol:
+    options, worst, bounds = outcome.options, outcome.worst, outcome.solution.error_bounds
+    if outcome.progress.stopped != "converged":
+        return []
+    most = float(np.max(np.where(np.isnan(bounds), 0.0, bounds)))
+    if most > 3 * max(MISSED, options.tol * outcome.captured) and worst > options.tol:
+        return [
+            f"{options.solver} ended after {outcome.progress.iteration} iterations, but correlations may be "
+            f"off by up to {most:.2g} (error_bounds_): use a smaller tol, or solver='qr'"
+        ]
+    if worst <= CONTRADICTED * options.tol:
         return []
     return [
         f"{options.solver} ended after {outcome.progress.iteration} iterations, but its result has residuals "
@@ -135,6 +146,34 @@ def unfinished(outcome: Outcome) -> list[str]:
         f"{options.solver} ended with residuals of up to {outcome.worst:.2g}: it may miss {share:.1%} of the "
         f"total correlation, {outcome.captured:.4f}, or more. Allow more passes (max_passes), or use "
         "solver='lobpcg'"
+    ]
+
+
+def hiding(outcome: Outcome) -> list[str]:
+    """A remark on a run that has not found pairs which rows in memory show."""
+    return hidden_pairs(outcome.options.solver, outcome.solution)
+
+
+def hidden_pairs(solver: str, solution: Solution) -> list[str]:
+    """A remark if pairs that a solution has not found add more than a little to its correlations."""
+    if not solution.hidden > 3 * LITTLE:
+        return []
+    return [
+        f"{solver} has not found pairs with {solution.hidden:.1%} of the total correlation, or more: they "
+        "sit in directions of low variance. Use solver='lobpcg' or 'qr'"
+    ]
+
+
+def unprobed(outcome: Outcome) -> list[str]:
+    """A remark on a run that ended without a look at directions of low variance, for want of passes."""
+    options, solution = outcome.options, outcome.solution
+    passes, widths = options.limits.passes, (len(solution.x_weights), len(solution.y_weights))
+    known = options.dense or (options.preconditioner == "auto" and max(widths) <= SAMPLED)
+    if outcome.progress.stopped != "converged" or passes is None or known or can_probe(passes, DEEP):
+        return []
+    return [
+        f"{options.solver} had no passes left for a look at directions of low variance, and may miss pairs "
+        f"in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes)"
     ]
 
 

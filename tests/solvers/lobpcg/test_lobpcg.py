@@ -351,6 +351,7 @@ def test_a_budget_that_suffices_is_no_failure(residual, warned, data):
         residuals=np.array([residual]),
         error_bounds=np.zeros(1),
         condition=np.nan,
+        rounding=np.nan,
         x_weights=found.x_weights_,
         y_weights=found.y_weights_,
         std_x=found.x_std_,

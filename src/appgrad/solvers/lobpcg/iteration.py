@@ -133,10 +133,7 @@ class LOBPCG:
 
     def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Return solved residuals as directions, scaled, and their operations."""
-        c = len(state.rho)
-        found = solved_residuals(
-            cov, self.preconditioner, state.pairs.products, np.eye(c), np.eye(c), state.rho, self.probe
-        )
+        found = solved_residuals(cov, self.preconditioner, state.pairs.products, state.rho, self.probe)
         return found.x, found.y, found.flops
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:

@@ -14,7 +14,7 @@ from ..costs import Cost, Rates, is_full, thin, thin_memory
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, stalled
+from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, stalled, unprobed
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
 
@@ -61,7 +61,7 @@ class LOBPCGSolver(BatchSolver):
             limits = limits._replace(passes=limits.passes - 1)
         norm = ready.norm if ready.kind is None else None
         k, tol = ready.problem.n_components, ready.options.tol
-        probe, limits = probing(ready.preconditioner, limits)
+        probe, limits = probing(ready.preconditioner, limits) if tol > 0 else (0, limits)
         return LOBPCG(k, ready.preconditioner, tol, single, norm, probe), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
@@ -80,7 +80,7 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome)
+        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 

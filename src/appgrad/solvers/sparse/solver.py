@@ -13,7 +13,7 @@ from ...data.views import Views
 from ...machine.memory import budget
 from ..problem import Problem
 from ..protocol import Options, Outcome, Run
-from ..shortfall import out_of_budget
+from ..shortfall import lost_in_rounding, out_of_budget
 from .batch import sparse_run, unit_steps, warm_start
 from .columns_in_play import Taken
 from .pursuit import Pursuit, State
@@ -39,8 +39,8 @@ class PursuitSolver:
         return sparse_run(views, problem, options, partial(_pursuit, options=options, rng=rng))
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
-        """Return warnings about a run that ended on a budget."""
-        return out_of_budget(outcome)
+        """Return warnings about a run whose scores are lost in rounding, or that ended on a budget."""
+        return lost_in_rounding(outcome, "use a larger ridge") + out_of_budget(outcome)
 
 
 def _pursuit(cov: ColumnCovariance, k: int, options: Options, rng: np.random.Generator) -> Pursuit:

@@ -25,6 +25,7 @@ from ..sparse.columns_in_play import Columns
 from ..sparse.starts import first_pairs, start_sizes
 from .best_pairs import judged_correlations, leading
 from .minibatches import Buffer
+from .missed import on_halves
 from .racing import Stochastic
 
 # Variances below this have no inverse.
@@ -85,8 +86,10 @@ def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
     rho = diagnostics.judged
     if rho is None:
         rho = judged_correlations(diagnostics, buffer.halves(), k)
-    # Correlations on rows held out are not raised by the number of dimensions.
-    return found if rho is None else found._replace(correlations=rho, ranks=(0, 0))
+    if rho is not None:
+        # Correlations on rows held out are not raised by the number of dimensions.
+        found = found._replace(correlations=rho, ranks=(0, 0))
+    return found._replace(hidden=on_halves(*buffer.halves(), A, B, found.correlations))
 
 
 def normalised_width(options: Options, k: int, views: Views, n: int) -> int:

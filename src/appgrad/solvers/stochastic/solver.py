@@ -9,20 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...covariance.moments import moments
-from ...covariance.preconditioners import SAMPLED, warm_up_rows
+from ...covariance.preconditioners import warm_up_rows
 from ...covariance.rows import RowCovariance
 from ...data.derived import CountedViews
 from ...data.views import Views
-from ..canonical import RankError, canonical, completed
+from ..canonical import RankError, canonical, completed, directions, require_directions
 from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin, thin_memory
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import BATCH_SIZE, Options, Outcome, Run
-from ..shortfall import lost_in_rounding, out_of_budget, unfinished
+from ..shortfall import hiding, lost_in_rounding, out_of_budget, unfinished
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
+from .best_pairs import leading
 from .minibatches import Minibatch, Minibatches
+from .missed import on_all_rows, on_halves
 from .racing import State, Stochastic
 from .sampling import algorithm_for, buffer_for, estimated, normalised_width, normaliser_rows
 from .trial import Trial
@@ -72,7 +74,8 @@ class StochasticSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget, set by the user or the default one."""
-        return lost_in_rounding(outcome) + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
+        found = lost_in_rounding(outcome) + hiding(outcome)
+        return found + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
 
 
 class KernelStochasticSolver(StochasticSolver):
@@ -138,18 +141,23 @@ def _finished(
         require_left(A, B, k, options.sparsity)
         diagnostics = diagnostics._replace(A=A, B=B)
     if batches.whole is not None:
-        found = _measured(at_hand.at(np.float64), at_hand, diagnostics, k)
-        return found if stopped is None else found._replace(missed=_missed(at_hand, found, k))
+        found = _measured(at_hand.at(np.float64), at_hand, diagnostics, k, options)
+        return found if stopped is None else found._replace(missed=on_all_rows(at_hand, found, k))
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
         return estimated(buffer, diagnostics, k)
     m = buffer.moments if batches.complete else moments(views, problem.center)
     cov = RowCovariance(views, m, buffer.units(m), dtype=np.float64)
-    return _measured(cov, at_hand, diagnostics, k)
+    found = _measured(cov, at_hand, diagnostics, k, options)
+    if options.sparsity is not None:
+        return found
+    return found._replace(hidden=on_halves(*buffer.halves(), *leading(diagnostics, k), found.correlations))
 
 
-def _measured(cov: RowCovariance, some: RowCovariance, diagnostics: Diagnostics, k: int) -> Solution:
+def _measured(
+    cov: RowCovariance, some: RowCovariance, diagnostics: Diagnostics, k: int, options: Options
+) -> Solution:
     """Return the solution on all rows, with residuals in a norm that knows directions of low variance.
 
     That is the norm of `some` rows in memory. The residuals tell how much a run may still miss. Steps in
@@ -159,19 +167,13 @@ def _measured(cov: RowCovariance, some: RowCovariance, diagnostics: Diagnostics,
     try:
         found = canonical(cov, diagnostics.A, diagnostics.B, k, norm=norm)
     except RankError:
-        found = canonical(cov, *completed(cov, diagnostics.A, diagnostics.B, k), k, norm=norm)
+        if options.sparsity is not None:
+            raise
+        A, B = completed(cov, diagnostics.A, diagnostics.B, k)
+        plain = cov.products(A, B, ridge=False)
+        require_directions(k, *directions(cov, A, B, plain))
+        found = canonical(cov, A, B, k, plain, norm=norm)
     return found._replace(condition=np.inf) if norm.is_blind else found
-
-
-def _missed(cov: RowCovariance, found: Solution, k: int) -> float:
-    """Return the share of the correlation that a solution on rows in memory misses; NaN for many columns."""
-    if max(cov.units.widths) > SAMPLED:
-        return np.nan
-    small = cov.on_matrices()
-    wx, wy = small.whitened
-    best = np.linalg.svd(wx.W.T @ small.matrices.Sxy @ wy.W, compute_uv=False)[:k]
-    total = float(np.minimum(best, 1.0).sum())
-    return 1 - float(found.correlations.sum()) / total if total > 0 else 0.0
 
 
 def _paced(batches: Minibatches, start: float, limits: Limits) -> Iterator[Minibatch]:
