@@ -340,3 +340,17 @@ def test_predictions_that_overflow_are_refused(X, y):
     model = CCA(1).fit(X * 1e8, y * 1e150)
     with pytest.raises(ValueError, match="predictions for X in row 1 are too large for float64"):
         model.predict(np.vstack([X[:1], 1e200 * np.sign(model.x_weights_.T)]))
+
+
+@pytest.mark.parametrize("solver", ["auto", "qr", "lobpcg"])
+def test_numbers_that_doubles_do_not_tell_apart_are_named(solver):
+    """Keys, or times in nanoseconds: whole numbers above 2^53 are rounded before anything is computed."""
+    rng = np.random.default_rng(0)
+    k = rng.integers(0, 10, 300)
+    Y = np.column_stack([k + 0.1 * rng.standard_normal(300), rng.standard_normal(300)])
+    small = np.column_stack([k, rng.integers(0, 9, 300)])
+    for first in (2**60, 2**53, 2**63):
+        frame = pd.DataFrame({"time": np.uint64(first) + k.astype(np.uint64), "b": small[:, 1]})
+        with pytest.warns(UserWarning, match=r"'time'\) of X holds values of about .* subtract a number"):
+            CCA(1, solver=solver, random_state=0).fit(frame, pd.DataFrame(Y, columns=["c", "d"]))
+    CCA(1, solver=solver, random_state=0).fit(small + 2**30, Y)

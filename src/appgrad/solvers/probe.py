@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..covariance.linalg import column_dots, leading_svd, whitening
+from ..covariance.linalg import column_dots, leading_svd
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
@@ -92,11 +92,11 @@ class Missing(NamedTuple):
 
     def is_found(self, tol: float, captured: float) -> bool:
         """True if the pairs found are worth going on from."""
-        return max(self.gain, self.coming) >= max(tol, FOUND) * captured
+        return max(self.gain, self.coming) > max(tol, FOUND) * captured
 
     def is_little(self, tol: float, captured: float) -> bool:
         """True if a run misses no more than about `tol` of the correlation captured."""
-        return max(self.gain, self.coming, self.most / 3) < tol * captured
+        return max(self.gain, self.coming, self.most / 3) <= tol * captured
 
 
 def missing(
@@ -107,7 +107,14 @@ def missing(
     A pair that was hidden may enter below the k best, if these are strong. Pairs that come nearer by more
     than `enough` are looked at again, up to `rounds` times.
     """
+    if cov.dtype == np.float32:
+        # Directions of low variance are lost in it.
+        cov = cov.at(np.float64)
+        A, B = start.A.astype(np.float64), start.B.astype(np.float64)
+        start = Pairs(A, B, cov.products(A, B), start.rho)
     first = pairs = _ritz(cov, start, start.A.shape[1])
+    if len(first.rho) < k:
+        return Missing(0.0, 0.0, 0.0, first, 0.0)
     norms, coming, flops = np.zeros(0), 0.0, 0.0
     for _ in range(rounds):
         Z = solved_residuals(cov, M, pairs.products, pairs.rho, steps)
@@ -140,15 +147,30 @@ def _coming(before: Array, after: Array, k: int) -> float:
 
 
 def _ritz(cov: Covariance, span: Pairs, c: int) -> Pairs:
-    """Return the c best pairs in the spans of two bases."""
-    (A, B, (xx, xy, yx, yy), _) = span
-    # Products of columns of very different sizes: those that cannot be told apart are left out.
-    precision = cov.precision**0.875
-    Wx, Wy = (whitening((G + G.T) / 2, np.zeros(len(G)), precision).W for G in (A.T @ xx, B.T @ yy))
+    """Return the c best pairs in the spans of two bases, without directions that are lost in rounding."""
+    A, B, (xx, xy, yx, yy), _ = span
+    views = zip(cov.moments.views, cov.units.views, strict=True)
+    weights = [m.var * u.scale**2 for m, u in views]
+    Wx = _uncorrelated(A.T @ xx, column_dots(A, A, weights[0]), 16 * len(A) * cov.precision)
+    Wy = _uncorrelated(B.T @ yy, column_dots(B, B, weights[1]), 16 * len(B) * cov.precision)
     T = Wx.T @ (A.T @ xy) @ Wy
-    P, rho, Q, _ = leading_svd(T, min(c, *T.shape))
-    P, Q = Wx @ P, Wy @ Q
+    if min(T.shape):
+        P, rho, Q, _ = leading_svd(T, min(c, *T.shape))
+        P, Q = Wx @ P, Wy @ Q
+    else:
+        P, rho, Q = Wx[:, :0], np.zeros(0), Wy[:, :0]
     return Pairs(A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), rho)
+
+
+def _uncorrelated(G: Array, sizes: Array, rounding: float) -> Array:
+    """Coefficients of uncorrelated scores of variance one, from their covariances and squared terms.
+
+    Covariances are known to `rounding` of the terms.
+    """
+    s = np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    E, V = np.linalg.eigh((G + G.T) / (2 * np.outer(s, s)))
+    keep = rounding < E
+    return np.asarray(V[:, keep] / s[:, None] / np.sqrt(E[keep]))
 
 
 def _unit(C: Array) -> Array:
