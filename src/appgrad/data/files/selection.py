@@ -14,7 +14,7 @@ import numpy as np
 from ...machine.arrays import Array
 
 # What may follow '::', with a value.
-OPTIONS = ("columns", "header", "parts")
+OPTIONS = ("columns", "header", "parts", "row-labels")
 # Names of columns that an error shows.
 SHOWN = 8
 
@@ -22,8 +22,9 @@ SHOWN = 8
 class Selection(NamedTuple):
     """A source: `path::key`, `path::columns=a,b,10-20`, `path::header=yes`, in any combination.
 
-    `any_parts` says that its files need not be those of the other view (`path::parts=any`). `wanted` are the
-    columns of a fitted model, which are picked by name if there are names.
+    `any_parts` says that its files need not be those of the other view (`path::parts=any`), `any_labels` that
+    its row labels need not be (`path::row-labels=any`). `wanted` are the columns of a fitted model, which are
+    picked by name if there are names.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Selection(NamedTuple):
     header: bool | None = None
     any_parts: bool = False
     wanted: tuple[str, ...] | None = None
+    any_labels: bool = False
 
     @classmethod
     def of(cls, source: str, wanted: Iterable[str] | None = None) -> Self:
@@ -47,8 +49,9 @@ class Selection(NamedTuple):
         header = found.get("header")
         if header not in (None, "yes", "no"):
             raise ValueError(f"{source}: '::header={header}' is neither '::header=yes' nor '::header=no'")
-        if found.get("parts", "any") != "any":
-            raise ValueError(f"{source}: '::parts=' can only be '::parts=any'")
+        for name in ("parts", "row-labels"):
+            if found.get(name, "any") != "any":
+                raise ValueError(f"{source}: '::{name}=' can only be '::{name}=any'")
         return cls(
             path,
             found.get("key"),
@@ -56,6 +59,7 @@ class Selection(NamedTuple):
             None if header is None else header == "yes",
             "parts" in found,
             None if wanted is None else tuple(wanted),
+            "row-labels" in found,
         )
 
     def positions(
