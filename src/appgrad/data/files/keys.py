@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array
+from ..row_labels import plain_label
 from .listing import TEXT, files_of
 from .parquet import pyarrow_parquet
 from .readers import explained
@@ -56,13 +57,21 @@ def _require_same(name: str, x: tuple[str, Array], y: tuple[str, Array]) -> None
     (first, a), (second, b) = x, y
     if len(a) != len(b):
         raise ValueError(f"{second} has {len(b)} rows, {first} has {len(a)}: rows must be paired")
-    differ = np.flatnonzero(a.astype(str) != b.astype(str))
-    if len(differ):
-        row = int(differ[0])
+    if not _all_equal(a, b):
+        row = next(i for i in range(len(a)) if not _all_equal(a[i : i + 1], b[i : i + 1]))
         raise ValueError(
             f"row {row} has {name} {a[row]!s} in {first} and {b[row]!s} in {second}: rows must be paired; "
             "sort both tables alike"
         )
+
+
+def _all_equal(a: Array, b: Array) -> bool:
+    """True if keys agree: numbers as numbers, times as times, and else as text, where 2.0 is 2."""
+    number = all(keys.dtype.kind in "biuf" for keys in (a, b))
+    if number or a.dtype.kind == b.dtype.kind == "M":
+        return bool(np.array_equal(a, b, equal_nan=True))
+    texts = ([plain_label(key) for key in keys.astype(str).tolist()] for keys in (a, b))
+    return next(texts) == next(texts)
 
 
 def _names(path: str, kind: str, asked: Selection) -> Array | None:
@@ -90,17 +99,22 @@ def _text_column(paths: list[str], name: str, asked: Selection) -> Array:
 
 
 def _parquet_column(paths: list[str], name: str, asked: Selection) -> Array:
-    """A column of one or several parquet files; missing keys make all of them text."""
-    pa, pq = pyarrow_parquet()
-    parts = []
+    """A column of one or several parquet files; missing keys, and those of different kinds, become text."""
+    _, pq = pyarrow_parquet()
+    parts = list[Any]()
     for path in paths:
         with pq.ParquetFile(path) as file:
             if name not in file.schema_arrow.names:
                 raise ValueError(f"{os.path.basename(path)} has no column {name!r}")
             parts.append(file.read(columns=[name]).column(name))
-    column: Any = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
-    if column.null_count:
-        return np.array(["" if key is None else str(key) for key in column.to_pylist()])
-    values = column.to_numpy()
-    # Only plain types go into all kinds of files.
-    return values if values.dtype.kind in "biufM" else np.array([str(key) for key in column.to_pylist()])
+    if not any(part.null_count for part in parts):
+        values = [part.to_numpy() for part in parts]
+        kinds = {array.dtype.kind for array in values}
+        # Only plain types go into all kinds of files; files may have integers of different sizes.
+        if kinds <= {"i", "u"} or (len(kinds) == 1 and kinds <= set("bfM")):
+            both = np.concatenate(values)
+            if both.dtype.kind in kinds:
+                return both
+    keys = ["" if key is None else str(key) for part in parts for key in part.to_pylist()]
+    # A file with a missing number has floats where others have integers.
+    return np.array(keys if len({part.type for part in parts}) == 1 else list(map(plain_label, keys)))
