@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,6 +69,7 @@ def test_views_of_files_with_more_columns(tables):
         np.testing.assert_allclose(found, same)
 
 
+@pytest.mark.filterwarnings("ignore:the model has column names")
 def test_a_missing_column_is_named(tables, run):
     folder, *_ = tables
     for kind in ("csv", "parquet"):
@@ -248,6 +250,32 @@ def test_columns_by_pattern_and_with_odd_names(tmp_path):
             np.testing.assert_array_equal(table.matrix, frame[names])
         with pytest.raises(ValueError, match=r"there is no column 'shop_\*'"):
             read_table(f"{path}::columns=shop_*")
+
+
+def test_columns_taken_by_position_are_said(tables):
+    """Unless the user chose them, or said that there is no header."""
+    from appgrad.data.cluster.files import opened_by
+    from appgrad.data.cluster.protocol import Here
+    from appgrad.data.sources import columns_of
+
+    folder, model, X, Y, _ = tables
+    np.savetxt(folder / "bare.csv", X, delimiter=",")
+    np.savez(folder / "y.npz", Y)
+    for x in ("x.npy", "bare.csv"):
+        for opened in (
+            partial(open_views, model=model),
+            partial(opened_by, Here(), wanted=columns_of(model)),
+        ):
+            with pytest.warns(UserWarning, match="by position") as said:
+                opened(str(folder / x), str(folder / "y.npz"))
+            assert [str(warning.message) for warning in said] == [
+                f"the model has column names, {folder / name} has none: its columns are taken by position"
+                for name in (x, "y.npz")
+            ]
+    chosen = f"{folder}/y.npz::columns=0-2"
+    for x in ("x.npy::columns=0-4", "bare.csv::header=no"):
+        assert open_views(f"{folder}/{x}", chosen, model=model).n_samples == 400
+        assert opened_by(Here(), f"{folder}/{x}", chosen, columns_of(model)).n_samples == 400
 
 
 def test_a_cluster_picks_columns_by_name(tables):

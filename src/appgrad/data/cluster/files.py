@@ -77,6 +77,8 @@ def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, N
             found.append(source_of(label, asked, kind, paths, facts))
         sources.append(asked)
         labels.append(together([fact.labels for fact in facts]))
+        if (positions := asked.by_position(facts[0].columns, facts[0].names)) is not None:
+            warnings.warn(positions, stacklevel=3)
         notes += [fact.note for fact in facts]
         rows = [fact.rows for fact in facts]
         parts.append([] if asked.any_parts else list(map(PartFile, paths, rows)))

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from .npz import read_npz
 from .parquet import read_parquet
 from .parts import PartFile, require_same_parts
 from .places import place_in_files
-from .selection import Selection
+from .selection import OPTIONS, Selection
 from .svm import read_svm
 from .text import read_text
 
@@ -106,6 +107,8 @@ def read_table(source: str | Selection, wanted: Iterable[str] | None = None) -> 
         raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
     if note is not None and not note.sure:
         warnings.warn(note.text, stacklevel=4)
+    if (positions := asked.by_position(matrix.shape[1], names)) is not None:
+        warnings.warn(positions, stacklevel=4)
     parts = [] if asked.any_parts else list(map(PartFile, paths, counts))
     stamps = before if kind in (".npy", ".zarr", *HDF5) else {}
     place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
@@ -115,6 +118,10 @@ def read_table(source: str | Selection, wanted: Iterable[str] | None = None) -> 
 def require_usable(asked: Selection, kind: str) -> None:
     """Raise an error if an array or a header is asked for in files that have none."""
     if asked.key is not None and kind not in KEYED:
+        name, mark, value = asked.key.partition("=")
+        close = get_close_matches(name, OPTIONS, 1) if mark else []
+        if close:
+            raise ValueError(f"{asked.path}: there is no '::{name}='; did you mean '::{close[0]}={value}'?")
         raise ValueError(
             f"{asked.path}::{asked.key}: only .npz, .h5 and .zarr have arrays to name; for columns use "
             f"'::columns={asked.key}'"

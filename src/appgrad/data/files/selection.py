@@ -62,6 +62,14 @@ class Selection(NamedTuple):
             "row-labels" in found,
         )
 
+    def by_position(self, p: int, names: Array | None) -> str | None:
+        """A warning if p columns are taken for those of a model by position, and nobody said so."""
+        said = self.columns is not None or self.header is False
+        # Another number of columns is an error later on.
+        if self.wanted is None or names is not None or said or p != len(self.wanted):
+            return None
+        return f"the model has column names, {self.path} has none: its columns are taken by position"
+
     def positions(
         self, p: int, names: Array | None = None, numeric: Callable[[], Array] | None = None
     ) -> Array | None:
@@ -100,7 +108,13 @@ def _split(text: str) -> list[str]:
 def shown_names(names: Array) -> str:
     """The first few names, for errors."""
     more = " ..." if len(names) > SHOWN else ""
-    return f"{', '.join(map(str, names[:SHOWN]))}{more}"
+    return f"{', '.join(map(_shown_name, names[:SHOWN]))}{more}"
+
+
+def _shown_name(name: object) -> str:
+    """A name as it is written in a selection: in double quotes if it holds commas or '::'."""
+    text = str(name)
+    return f'"{text}"' if "," in text or "::" in text else text or "(no name)"
 
 
 def _by_name(wanted: tuple[str, ...], names: Array) -> Array:
@@ -148,7 +162,10 @@ def _positions(columns: str, p: int, names: Array | None, numeric: Callable[[], 
 def _matching(item: str, p: int, names: Array | None, numeric: Callable[[], Array] | None) -> list[int]:
     """Positions of the columns that hold numbers, or whose names match a pattern."""
     if item == "numeric":
-        return list(range(p)) if numeric is None else np.flatnonzero(numeric()).tolist()
+        found: list[int] = list(range(p)) if numeric is None else np.flatnonzero(numeric()).tolist()
+        if not found:
+            raise ValueError("no column holds numbers")
+        return found
     if names is None or not any(c in item for c in "*?["):
         return []
     return [j for j, name in enumerate(names) if fnmatchcase(name, item)]

@@ -16,6 +16,7 @@ from ..row_labels import Labels, labels_of_file
 from .headers import LOOKED_AT, Head, head_of, is_missing, is_text
 from .notes import Note, noted
 from .selection import Selection
+from .semicolons import require_no_semicolons
 from .spool import Spool
 
 # Cells that are parsed at a time.
@@ -139,6 +140,8 @@ def _first_cell(row: str | list[str], delimiter: str) -> str:
 def started(path: str, file: TextIO, asked: Selection) -> Start:
     """The first record and some below it, and what was decided about the first."""
     source = Lines(file, "\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ",")
+    with open_text(path) as again:
+        require_no_semicolons(again, source.delimiter)
     records = _records(source)
     _, first = next(records, (1, []))
     if not first:
@@ -237,8 +240,6 @@ def _is_float(cell: str) -> bool:
 
 def _explained(cell: str, row: int, column: int, start: Start) -> str:
     """A message about a cell that holds no number, with row and column counted from zero."""
-    if len(start.first) == 1 and ";" in start.first[0]:
-        return "cells are separated by semicolons; expected commas (.csv) or tabs (.tsv)"
     name = "" if start.names is None else f" ({start.names[column]!r})"
     return (
         f"{cell!r} in row {row}, column {column}{name} is not a number: fill missing values, and leave text "
