@@ -2,11 +2,14 @@
 
 import csv
 import json
+import os
+from functools import partial
 
 import numpy as np
 import pytest
 
 from appgrad import CCA, load, open_views
+from appgrad.data.files.keys import keys_of
 from helpers import arrays
 
 pd = pytest.importorskip("pandas")
@@ -66,6 +69,7 @@ def test_views_of_files_with_more_columns(tables):
         np.testing.assert_allclose(found, same)
 
 
+@pytest.mark.filterwarnings("ignore:the model has column names")
 def test_a_missing_column_is_named(tables, run):
     folder, *_ = tables
     for kind in ("csv", "parquet"):
@@ -127,6 +131,57 @@ def test_keys_that_differ_between_the_views(tables, run):
         "transform", "m.cca", "both.csv", "back.csv", "-o", "s.csv", "--id", "number", code=1, cwd=folder
     )
     assert "row 0 has number 7 in both.csv and 406 in back.csv: rows must be paired" in said
+
+
+def test_keys_are_compared_as_numbers(tables, run):
+    """An id is the same id as 7, 7.0 or text, in files with integers of different sizes."""
+    folder, *_ = tables
+    frame = pd.read_parquet(folder / "both.parquet")
+    (folder / "parts").mkdir()
+    for i, kind in enumerate((np.int32, np.int64)):
+        part = frame.iloc[i * 200 : (i + 1) * 200]
+        part.assign(number=part["number"].astype(kind)).to_parquet(folder / "parts" / f"p-{i}.parquet")
+    frame.assign(number=frame["number"].astype(float)).to_parquet(folder / "floats.parquet")
+    frame.assign(number=frame["number"].astype(float)).to_csv(folder / "floats.csv", index=False)
+    for source in ("both.csv", "floats.csv", "floats.parquet", "parts"):
+        run("transform", "m.cca", "parts", source, "-o", "s.npz", "--id", "number", cwd=folder)
+        with np.load(folder / "s.npz") as found:
+            assert found["number"].dtype == np.int64
+            assert found["number"].tolist() == list(range(7, 407))
+    run("transform", "m.cca", "floats.csv", "both.csv", "-o", "s.npz", "--id", "number", cwd=folder)
+
+
+def test_keys_of_parts_of_different_kinds(tables):
+    folder, *_ = tables
+    (folder / "parts").mkdir()
+    for i, keys in enumerate(([1, 2], [2.0, None], ["u7", "u8"])):
+        pd.DataFrame({"id": keys}).to_parquet(folder / "parts" / f"p-{i}.parquet")
+    assert keys_of([str(folder / "parts")], "id").tolist() == ["1", "2", "2", "", "u7", "u8"]
+
+
+def test_scores_replace_what_a_link_points_to(tables, run):
+    """The link stays, the file keeps its permissions, and nothing else is written to."""
+    folder, *_ = tables
+    (folder / "there").mkdir()
+    for ending in ("csv", "npz", "npy", "parquet"):
+        real, link = folder / "there" / f"s.{ending}", folder / f"s.{ending}"
+        real.write_text("old")
+        real.chmod(0o600)
+        link.symlink_to(real)
+        trap = folder / f".s.{os.getpid()}.{ending}"
+        trap.symlink_to(folder / "mine.txt")
+        run("transform", "m.cca", "both.csv", "-o", link.name, cwd=folder)
+        assert link.is_symlink()
+        assert real.stat().st_mode & 0o777 == 0o600
+        assert real.stat().st_size > 400 * 8
+        assert trap.is_symlink()
+        assert not (folder / "mine.txt").exists()
+    assert sorted(path.name for path in (folder / "there").iterdir()) == [
+        "s.csv",
+        "s.npy",
+        "s.npz",
+        "s.parquet",
+    ]
 
 
 def test_npy_holds_one_view(tables, run):
@@ -195,6 +250,32 @@ def test_columns_by_pattern_and_with_odd_names(tmp_path):
             np.testing.assert_array_equal(table.matrix, frame[names])
         with pytest.raises(ValueError, match=r"there is no column 'shop_\*'"):
             read_table(f"{path}::columns=shop_*")
+
+
+def test_columns_taken_by_position_are_said(tables):
+    """Unless the user chose them, or said that there is no header."""
+    from appgrad.data.cluster.files import opened_by
+    from appgrad.data.cluster.protocol import Here
+    from appgrad.data.sources import columns_of
+
+    folder, model, X, Y, _ = tables
+    np.savetxt(folder / "bare.csv", X, delimiter=",")
+    np.savez(folder / "y.npz", Y)
+    for x in ("x.npy", "bare.csv"):
+        for opened in (
+            partial(open_views, model=model),
+            partial(opened_by, Here(), wanted=columns_of(model)),
+        ):
+            with pytest.warns(UserWarning, match="by position") as said:
+                opened(str(folder / x), str(folder / "y.npz"))
+            assert [str(warning.message) for warning in said] == [
+                f"the model has column names, {folder / name} has none: its columns are taken by position"
+                for name in (x, "y.npz")
+            ]
+    chosen = f"{folder}/y.npz::columns=0-2"
+    for x in ("x.npy::columns=0-4", "bare.csv::header=no"):
+        assert open_views(f"{folder}/{x}", chosen, model=model).n_samples == 400
+        assert opened_by(Here(), f"{folder}/{x}", chosen, columns_of(model)).n_samples == 400
 
 
 def test_a_cluster_picks_columns_by_name(tables):

@@ -201,7 +201,7 @@ def test_sparse_components(folder, run):
     X, _ = arrays(folder)
     weights = model.x_weights_[:, 0] * X.std(axis=0)
     assert found["x"][0]["weight"] == pytest.approx(weights[np.argmax(np.abs(weights))])
-    assert "score" in run("score", "few.cca", "x.npy", "y.npy", cwd=folder)
+    assert "score" in run("score", "few.cca", "x.csv", "y.npy", cwd=folder)
     penalised = json.loads(run("fit", "x.npy", "y.npy", "--alpha", "0.2", "--json", cwd=folder))
     assert penalised["solver"] == "pursuit"
     text = run("fit", "x.npy", "y.npy", "--n-nonzero", "1", "--support", "component", cwd=folder)

@@ -10,6 +10,7 @@ from helpers import arrays
 from report_pages import Page
 
 
+@pytest.mark.filterwarnings("ignore:the model has column names")
 def test_names_of_columns_are_kept_in_the_model(folder, run):
     (folder / "x.txt").write_text("\n".join(f"word {j}" for j in range(5)))
     (folder / "y.txt").write_text("\n".join("abc") + "\n")
@@ -51,6 +52,34 @@ def test_labels_colour_the_report_of_a_fit(folder, run):
         assert Page((folder / "r.html").read_text()).facts["scores"][key] == found[key]
 
 
+def test_labels_in_a_column_of_text(folder, run):
+    """Groups from tables of every kind, and numbers some of which are missing."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"tissue": ["lung", "breast, left"] * 200, "age": np.linspace(20, 60, 400)})
+    frame.loc[3, "age"] = np.nan
+    frame.index = [f"s{i}" for i in range(400)]
+    frame.to_csv(folder / "table.csv")
+    frame.to_csv(folder / "table.tsv.gz", sep="\t", index=False)
+    frame.to_parquet(folder / "table.parquet")
+    frame[["tissue"]].to_csv(folder / "bare.csv", index=False, header=False)
+    run("fit", "x.npy", "y.npy", "-o", "m.cca", "--holdout", 0, cwd=folder)
+    command = "report", "m.cca", "x.npy", "y.npy", "-o", "r.html", "--labels"
+    tables = ("table.csv", "table.tsv.gz", "table.parquet")
+    for source in (*(f"{table}::columns=tissue" for table in tables), "bare.csv::header=no"):
+        run(*command, source, cwd=folder)
+        found = Page((folder / "r.html").read_text()).facts["scores"]
+        assert found["groups"] == ["breast, left", "lung"]
+        assert found["codes"] == [1, 0] * 200
+    for table in tables:
+        run(*command, f"{table}::columns=age", cwd=folder)
+        found = Page((folder / "r.html").read_text()).facts["scores"]
+        assert found["numbers"][:5] == [20.0, 20.1, 20.2, None, 20.4]
+    for source in ("table.csv::header=yes", "table.parquet"):
+        said = run(*command, source, code=1, cwd=folder)
+        assert "there are 2 columns: choose one with ::columns=" in said
+    assert "there is no column 'organ'" in run(*command, "table.csv::columns=organ", code=1, cwd=folder)
+
+
 def test_wrong_names_and_labels_fail_before_the_fit(folder, run, monkeypatch):
     monkeypatch.setattr(CCA, "fit", lambda *args: pytest.fail("the fit was begun"))
     (folder / "five.txt").write_text("\n".join("abcde"))
@@ -63,6 +92,8 @@ def test_wrong_names_and_labels_fail_before_the_fit(folder, run, monkeypatch):
             1,
         ),
         ((*fit, *report, "--labels", "five.txt"), "five.txt has 5 lines for 400 rows", 1),
+        ((*fit, *report, "--labels", "none.txt"), "error: none.txt: no such file", 1),
+        ((*fit, "--x-names", "none.txt"), "error: none.txt: no such file", 1),
         ((*fit, *report, "--labels", "x.npy"), "x.npy has 5 columns: choose the labels with ::columns=", 1),
         ((*fit, "--labels", "five.txt"), "give --report too", 2),
         ((*fit, "-o", "five.txt", "--x-names", "five.txt"), "five.txt is an input", 1),

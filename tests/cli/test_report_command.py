@@ -52,6 +52,7 @@ def test_a_held_out_check_that_is_not_possible_fails_no_report(run, rng, tmp_pat
     assert "not possible: without the held-out rows" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.filterwarnings("ignore:the model has column names")
 def test_report(folder, run):
     run("fit", "x.csv", "y.npy", "-k", 2, "-o", "m.cca", cwd=folder)
     assert "written to r.html" in run("report", "m.cca", "-o", "r.html", cwd=folder)

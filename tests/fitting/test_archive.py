@@ -42,6 +42,14 @@ def test_round_trip(model, rng, tmp_path):
     np.testing.assert_array_equal(load(path).x_weights_, model.x_weights_)
 
 
+def test_a_name_of_many_bytes(model, tmp_path):
+    """80 characters of three bytes: with anything added, more than file systems take."""
+    path = tmp_path / ("\u76f8" * 80 + ".cca")
+    model.save(path)
+    assert load(path).n_components == 2
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
 def test_one_dimensional_y_and_float32_survive(rng, tmp_path):
     X = rng.standard_normal((50, 4), dtype=np.float32)
     CCA(1).fit(X, X[:, 0]).save(tmp_path / "m.cca")
@@ -346,7 +354,7 @@ def test_nobody_can_wait_at_the_temporary_name(model, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", noted)
     for _ in range(3):
         model.save(tmp_path / "m.cca")
-    made = [(path, flags) for path, flags in opened if ".m.cca." in path]
+    made = [(path, flags) for path, flags in opened if ".appgrad-" in path]
     assert len({path for path, _ in made}) == 3
     assert all(flags & os.O_EXCL and flags & os.O_CREAT for _, flags in made)
     assert all(len(path.rsplit(".", 1)[1]) >= 16 for path, _ in made)

@@ -23,9 +23,15 @@ MUTATIONS = [
     ),
     Mutation(
         "data/files",
-        "index = np.arange(1, len(first))",
-        "index = np.arange(len(first))",
+        "return np.arange(int(left_out), p) if index is None",
+        "return np.arange(p) if index is None",
         "test_row_labels_without_a_name_are_left_out",
+    ),
+    Mutation(
+        "data/files",
+        "        require_same_rows(asked, (tables[0].labels, tables[1].labels))\n",
+        "",
+        "test_labels_that_differ",
     ),
     Mutation(
         "data/cluster",

@@ -221,7 +221,12 @@ def transform(
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="scores.npz, .csv, .parquet or .npy")] = ...,  # type: ignore[assignment]
     key: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="Column that goes with the scores, as keys.")
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column that goes with the scores, as keys; row-labels for those of R and pandas.",
+        ),
     ] = None,
 ) -> None:
     """Write the scores of new rows: of X, of Y (--y Y), or of both."""

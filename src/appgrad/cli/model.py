@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from ..data.files.keys import keys_of
+from ..data.files.keys import ROW_LABELS, keys_of
 from ..data.files.readers import read_table
 from ..data.sources import columns_of, open_views
 from ..estimators.model_file import load
@@ -27,6 +27,8 @@ def transform_files(model: Path, x: str | None, y: str | None, output: Path, key
     """Write the scores of the rows of one view or of both, and the column `key` of their tables."""
     fitted = load(model)
     sources = [source for source in (x, y) if source is not None]
+    # The name that row labels of R and pandas have in their files.
+    key = ROW_LABELS if key == "" else key
     require_output(output, str(model), *sources)
     require_writer(output, len(sources), key)
     names = "x_scores", "y_scores"

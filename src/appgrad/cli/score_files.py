@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
+from ..fitting.archive import whole_file
 from ..machine.arrays import Array
 
 
@@ -39,28 +42,33 @@ def require_writer(path: Path, views: int, key: str | None) -> None:
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """Write scores as the ending of the name says, to a neighbour first: a failure leaves no half file."""
-    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        WRITERS[path.suffix](part, scores)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write scores as the ending of the name says, whole or not at all; a link is followed."""
+    with whole_file(path) as file:
+        WRITERS[path.suffix](file, scores)
 
 
-def _write_npz(path: Path, scores: Scores) -> None:
-    with open(path, "wb") as file:
-        np.savez(file, allow_pickle=False, **scores.views, **scores.keys)
+def _write_npz(file: IO[bytes], scores: Scores) -> None:
+    np.savez(file, allow_pickle=False, **scores.views, **scores.keys)
 
 
-def _write_npy(path: Path, scores: Scores) -> None:
+def _write_npy(file: IO[bytes], scores: Scores) -> None:
     (only,) = scores.views.values()
-    np.save(path, only, allow_pickle=False)
+    np.save(file, only, allow_pickle=False)
 
 
-def _write_csv(path: Path, scores: Scores) -> None:
+@contextmanager
+def _as_text(binary: IO[bytes]) -> Iterator[io.TextIOWrapper]:
+    """A file of bytes as one of text, which leaves it open."""
+    text = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def _write_csv(binary: IO[bytes], scores: Scores) -> None:
     numbers = np.column_stack(list(scores.views.values()))
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with _as_text(binary) as file:
         csv.writer(file, lineterminator="\n").writerow(scores.columns)
         if not scores.keys:
             np.savetxt(file, numbers, delimiter=",")
@@ -73,13 +81,13 @@ def _write_csv(path: Path, scores: Scores) -> None:
         writer.writerows([key, *(f"{value:.18e}" for value in row)] for key, row in rows)
 
 
-def _write_parquet(path: Path, scores: Scores) -> None:
+def _write_parquet(file: IO[bytes], scores: Scores) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("writing .parquet needs pyarrow: pip install 'appgrad[files]'") from error
-    pq.write_table(pa.table(scores.columns), path)
+    pq.write_table(pa.table(scores.columns), file)
 
 
 WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet, ".npy": _write_npy}

@@ -1,8 +1,11 @@
-"""Row labels of data frames: rows are paired by position, and indexes that differ are an error."""
+"""Row labels of data frames and files: rows are paired by position, and labels that differ are an error."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from functools import reduce
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +15,8 @@ from .display import shown
 
 # Odd, so that its powers modulo 2^64 are never zero; the golden ratio spreads their bits.
 BASE = np.uint64(0x9E3779B97F4A7C15)
+# What follows a whole number or a day that was written in full.
+ZEROS = re.compile(r"(?<=\d)(\.0+)$|[T ]00:00:00(\.0+)?$")
 # What to do if rows are paired as they are.
 AS_THEY_ARE = "If rows are paired by position, drop the index: y = y.reset_index(drop=True)"
 
@@ -101,11 +106,28 @@ def labels_of(data: Any) -> Labels | None:
     index = index_of(data)
     if index is None:
         return None
-    hashes, first = _hashes(index), _first(index)
-    powers = np.cumprod(np.full(len(hashes), BASE))
-    return Labels(
-        len(hashes), first, first == 0 or not len(hashes), int((hashes * powers).sum()), int(hashes.sum())
-    )
+    first = _first(index)
+    return _summed(_hashes(index), first, first == 0)
+
+
+def labels_in(texts: Sequence[str]) -> Labels:
+    """Facts about labels as files hold them: text, and maybe counted from one, as R does."""
+    plain = [plain_label(text) for text in texts]
+    digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in plain)
+    first = _first_of(plain)
+    return _summed(np.frombuffer(digests, "<u8").astype(np.uint64), first, first in (0, 1))
+
+
+def labels_of_file(pieces: Iterable[Sequence[str]]) -> Labels:
+    """Facts about all labels of a file, which come in pieces."""
+    found = reduce(_joined, map(labels_in, pieces), labels_in([]))
+    return found._replace(restarts=found.first in (0, 1) or not found.rows)
+
+
+def plain_label(text: str) -> str:
+    """A label as text, the same for all types that may hold it: 2.0 and 2, a day and its midnight."""
+    text = text.strip()
+    return ZEROS.sub("", text) if text.endswith("0") else text
 
 
 def together(parts: list[Labels | None]) -> Labels | None:
@@ -128,6 +150,23 @@ def different_labels(how: str) -> str:
         f"rows of X and y have different labels: {how}; align them, as y = y.loc[X.index] does in pandas: "
         f"both = X.join(y, how='inner', rsuffix='_y'), then columns of it. {AS_THEY_ARE}"
     )
+
+
+def _first_of(texts: list[str]) -> int | None:
+    """The first label if texts are consecutive whole numbers; otherwise, and of no rows, None."""
+    if not texts or not texts[0].isdecimal():
+        return None
+    first = int(texts[0])
+    # The last one settles most cases.
+    if texts[-1] != str(first + len(texts) - 1):
+        return None
+    return first if all(text == str(first + i) for i, text in enumerate(texts)) else None
+
+
+def _summed(hashes: Array, first: int | None, counted: bool) -> Labels:
+    """Facts about labels with these hashes."""
+    rows, powers = len(hashes), np.cumprod(np.full(len(hashes), BASE))
+    return Labels(rows, first, counted or not rows, int((hashes * powers).sum()), int(hashes.sum()))
 
 
 def _joined(a: Labels, b: Labels) -> Labels:

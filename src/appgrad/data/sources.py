@@ -63,10 +63,13 @@ def open_views(
 
     Columns are names, patterns such as `web_*`, `numeric`, or positions counted from zero; a range includes
     both ends, a name with a comma stands in double quotes. `path.csv::header=yes` or `no` says whether the
-    first line holds names; `notes` of the views say what was decided without it. The two views may be columns
-    of the same file. A source may be a folder of parquet or svmlight files, or a pattern such as
-    `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block by block in every pass. Others are decoded once
-    and, if they do not fit into scikit-learn's `working_memory`, kept as plain numbers in a temporary file.
+    first line holds names; `notes` of the views say what was decided without it. Row labels of pandas and R
+    must be the same in both views, unless they count rows or `path::row-labels=any` is given.
+
+    The two views may be columns of the same file. A source may be a folder of parquet or svmlight files, or a
+    pattern such as `part-*.parquet`. `.npy`, `.h5` and `.zarr` are read block by block in every pass.
+    Others are decoded once and, if they do not fit into scikit-learn's `working_memory`, kept as plain
+    numbers in a temporary file.
 
     With a fitted `model`, its columns are picked by name from tables that have names: in any order, with
     others beside them, also text. With a Dask `client`, its workers read the files in pieces; they must find

@@ -48,8 +48,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     require_writable(Path(path))
     target = Path(path).resolve()  # follow links
-    # Nobody can guess the name, and nothing that is there is opened. The system applies the umask.
-    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}"
+    # Nobody can guess the name, and nothing that is there is opened. The system applies the umask. The name
+    # is short: that of the target may be as long as a name can be.
+    temporary = target.parent / f".appgrad-{secrets.token_hex(8)}"
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:

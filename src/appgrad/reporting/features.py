@@ -37,6 +37,8 @@ def lines_of(file: Path, expected: str) -> list[str]:
     try:
         with open_text(str(file)) as lines:
             return lines.read().removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{file}: no such file") from None
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not UTF-8 text: expected {expected} a line") from None
 

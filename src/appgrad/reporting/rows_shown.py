@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.display import shown
+from ..data.files.keys import column_in
 from ..data.files.readers import read_table
 from ..data.views import Views
 from ..estimators.base import BaseCCA
@@ -49,11 +50,14 @@ def with_rows(summary: Summary, rows: RowsShown) -> Summary:
 
 
 def labels_of(source: str | None) -> Any:
-    """The group or number of each row, from a text file with a line for each, or from a column of numbers."""
+    """The group or number of each row, from a text file with a line for each, or from a column."""
     if source is None:
         return None
     if "::" not in source and not source.endswith(NUMBERS_IN):
         return lines_of(Path(source), "a group or number")
+    found = column_in(source)
+    if found is not None:
+        return found
     table = read_table(source).matrix
     if table.shape[1] != 1:
         raise ValueError(f"{source} has {table.shape[1]} columns: choose the labels with ::columns=")

@@ -121,6 +121,15 @@ def test_places(rng, tmp_path):
         assert place_in_files(paths, ".parquet", row) == f"row {j} of {paths[i]} (row {row} of all files)"
 
 
+def test_comments_of_svmlight_files_are_no_rows(rng, tmp_path):
+    source, row = write(tmp_path, table(rng), "svm-parts")
+    for path in source.iterdir():
+        path.write_text("# made by hand\n" + path.read_text() + "  # the end\n")
+    np.save(tmp_path / "y.npy", rng.standard_normal((N, 2)))
+    with pytest.raises(ValueError, match=rf"contains NaN, first in {row}, "):
+        CCA(1).fit(open_views(source, tmp_path / "y.npy"))
+
+
 def test_on_a_cluster(rng, tmp_path):
     from appgrad.data.cluster.files import opened_by
     from appgrad.data.cluster.protocol import Here

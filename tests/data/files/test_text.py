@@ -33,6 +33,49 @@ def test_what_is_wrong_in_a_text_file_is_named(tmp_path):
     refuse(path, "0 rows")
 
 
+SEMICOLONS = "cells are separated by semicolons; expected commas"
+COMMAS = "separated by semicolons and numbers have decimal commas, as R's write.csv2 writes; expected"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a;b\n1;2\n3;4\n", SEMICOLONS),
+        ('"a";"b"\n1;2.5\n3;4\n', SEMICOLONS),
+        ('"";"a";"b"\n"r1";1;2\n"r2";3;4\n', SEMICOLONS),
+        ('"";"a";"b"\n"r1";1,5;2\n"r2";3;4,5\n', COMMAS),
+        ('"a";"b, c"\n"r1";1;2\n"r2";3;-,5\n', COMMAS),
+        ("1,5;2,5\n3,5;4,5\n", COMMAS),
+    ],
+)
+def test_semicolons_and_decimal_commas(text, said, tmp_path):
+    for name in ("x.csv", "x.tsv"):
+        (tmp_path / name).write_text(text)
+        for columns in ("", "::columns=numeric", "::columns=a", "::header=no"):
+            refuse(f"{tmp_path / name}{columns}", said)
+
+
+def test_semicolons_within_cells(tmp_path):
+    path = tmp_path / "x.csv"
+    for text in ("a;b,c\n1,2\n3,4\n", "a;b\n1\n2\n", '"a;b","c;d"\n1,2\n3,4\n'):
+        path.write_text(text)
+        assert read_table(str(path)).matrix.shape[0] == 2
+    path.write_text("go,a\nx;y,1\nx;z,2\n")
+    assert read_table(f"{path}::columns=a").matrix.shape == (2, 1)
+
+
+def test_wrong_selections(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('name,"height, cm"\nu,v\nw,x\n')
+    refuse(f"{path}::columns=numeric", "no column holds numbers$")
+    refuse(f"{path}::columns=age", 'there are name, "height, cm", and positions 0-1')
+    refuse(f"{path}::column=TP53", r"there is no '::column='; did you mean '::columns=TP53'\?")
+    refuse(f"{path}::heading=yes", r"did you mean '::header=yes'\?")
+    refuse(f"{path}::TP53", "for columns use '::columns=TP53'")
+    path.write_text(",a\nr1,1\nr2,2\n")
+    refuse(f"{path}::columns=b", r"there are \(no name\), a, and positions 0-1")
+
+
 def test_a_text_column_of_a_csv_file_can_be_left_out(tmp_path):
     (tmp_path / "x.csv").write_text("id,a,b\nu,1,2\nv,3,4\n")
     np.testing.assert_array_equal(read_table(f"{tmp_path / 'x.csv'}::columns=a,b").matrix, [[1, 2], [3, 4]])

@@ -13,15 +13,17 @@ import scipy.sparse as sp
 
 from ...machine.arrays import Array, Matrix
 from ..blocks import BLOCK_BYTES
+from ..files.file_labels import difference, require_same_rows
 from ..files.hdf5_zarr import read_h5, read_zarr
 from ..files.listing import HDF5, SVM, files_of
 from ..files.mapped import stamp
 from ..files.notes import Note, noted, texts
-from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
+from ..files.parquet import parquet_labels, parquet_names, parquet_type, pyarrow_parquet
 from ..files.parts import PartFile, require_same_parts
 from ..files.places import place_in_files
 from ..files.readers import explained, read_table, require_usable
 from ..files.selection import Selection
+from ..row_labels import Labels, together
 from .chunks import Chunk
 from .protocol import Cluster, Source
 from .views import ClusterViews
@@ -43,6 +45,7 @@ class FileFacts(NamedTuple):
     steps: tuple[int, ...] | None
     stamp: tuple[int, int]
     note: Note | None = None
+    labels: Labels | None = None
 
 
 def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, None)) -> ClusterViews:
@@ -52,6 +55,7 @@ def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, N
     """
     pins, found = [worker.address for worker in cluster.workers], list[Source]()
     notes, parts = list[Note | None](), list[list[PartFile]]()
+    sources, labels = list[Selection](), list[Labels | None]()
     for label, names in zip((x, y), wanted, strict=True):
         asked = Selection.of(label, names)
         # An absolute path: workers may have been started in another folder.
@@ -71,6 +75,10 @@ def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, N
             ]
             facts = [fact for future in shares for fact in cluster.result(future)]
             found.append(source_of(label, asked, kind, paths, facts))
+        sources.append(asked)
+        labels.append(together([fact.labels for fact in facts]))
+        if (positions := asked.by_position(facts[0].columns, facts[0].names)) is not None:
+            warnings.warn(positions, stacklevel=3)
         notes += [fact.note for fact in facts]
         rows = [fact.rows for fact in facts]
         parts.append([] if asked.any_parts else list(map(PartFile, paths, rows)))
@@ -79,6 +87,11 @@ def opened_by(cluster: Cluster, x: str, y: str, wanted: Sequence[Any] = (None, N
             warnings.warn(note.text, stacklevel=3)
     with noted(texts(notes)):
         require_same_parts(parts[0], parts[1])
+        require_same_rows(
+            (sources[0], sources[1]),
+            (labels[0], labels[1]),
+            lambda x, y: cluster.result(cluster.submit(difference, x, y, pin=pins[0])),
+        )
         views = ClusterViews(cluster, found[0], found[1])
     views.notes = texts(notes)
     return views
@@ -106,7 +119,8 @@ def file_facts(asked: Selection, kind: str, path: str) -> FileFacts:
                 names = parquet_names(pa, file.schema_arrow, asked)
                 rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
                 dtype = parquet_type(file.schema_arrow, names)
-                return FileFacts(sum(rows), len(names), names, dtype, tuple(rows), when)
+                labels = parquet_labels(pa, file)
+                return FileFacts(sum(rows), len(names), names, dtype, tuple(rows), when, labels=labels)
         if kind in (".npy", ".zarr", *HDF5):
             stored = _stored(path, kind, asked.key)
             if np.dtype(stored.dtype).kind not in "biuf":
@@ -121,7 +135,8 @@ def file_facts(asked: Selection, kind: str, path: str) -> FileFacts:
         warnings.simplefilter("ignore", UserWarning)
         table = read_table(asked._replace(path=path))
     m = table.matrix
-    return FileFacts(m.shape[0], m.shape[1], table.names, np.dtype(m.dtype), None, when, table.note)
+    dtype = np.dtype(m.dtype)
+    return FileFacts(m.shape[0], m.shape[1], table.names, dtype, None, when, table.note, table.labels)
 
 
 def source_of(label: str, asked: Selection, kind: str, paths: list[str], facts: list[FileFacts]) -> Source:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array, Matrix
+from ..row_labels import Labels, labels_of_file, together
 from .selection import Selection
 from .spool import Spool
 
@@ -16,17 +17,18 @@ from .spool import Spool
 BATCH_CELLS = 2**20
 
 
-def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array, list[int]]:
+def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array, list[int], Labels | None]:
     """The columns of one parquet file, or of several with the same columns, decoded once.
 
-    Returns their names and the number of rows of each file too.
+    Returns their names, the number of rows of each file and facts about row labels too.
     """
     pa, pq = pyarrow_parquet()
-    spool, first, kinds, counts = Spool(), None, [], []
+    spool, first, kinds, counts, labels = Spool(), None, [], [], []
     for path in paths:
         with _named(path, paths), pq.ParquetFile(path) as file:
             names = parquet_names(pa, file.schema_arrow, asked)
             counts.append(file.metadata.num_rows)
+            labels.append(parquet_labels(pa, file))
             kinds.append(parquet_type(file.schema_arrow, names))
             if first is None:
                 first = names
@@ -41,7 +43,8 @@ def read_parquet(paths: list[str], asked: Selection) -> tuple[Matrix, Array, lis
                 parts = [batch.column(batch.schema.get_field_index(name)) for name in first]
                 columns = [part.to_numpy(zero_copy_only=False) for part in parts]
                 spool.append(np.column_stack(columns).astype(dtype, copy=False))
-    return (spool.array() if spool.size else np.empty((0, len(first)))), first, counts
+    matrix = spool.array() if spool.size else np.empty((0, len(first)))
+    return matrix, first, counts, together(labels)
 
 
 @contextmanager
@@ -67,8 +70,7 @@ def pyarrow_parquet() -> tuple[Any, Any]:
 
 def parquet_names(pa: Any, schema: Any, asked: Selection) -> Array:
     """The columns asked for, all of them numeric."""
-    # pandas stores the row labels of a frame as columns of their own.
-    labels = {c for c in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(c, str)}
+    labels = label_columns(schema)
     names = np.array([name for name in schema.names if name not in labels], dtype=object)
     if len(set(names)) < len(names):
         raise ValueError("it has two columns of the same name")
@@ -83,6 +85,31 @@ def parquet_names(pa: Any, schema: Any, asked: Selection) -> Array:
             "take all numeric ones with '::columns=numeric'"
         )
     return names
+
+
+def label_columns(schema: Any) -> list[str]:
+    """Columns of the row labels of a frame, which pandas stores beside the others unless they count rows."""
+    found = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in found if isinstance(name, str) and name in schema.names]
+
+
+def label_texts(pa: Any, file: Any) -> Iterator[list[str]]:
+    """Row labels of an open file as text, in pieces; several levels of labels are put together."""
+    columns = label_columns(file.schema_arrow)
+    for batch in file.iter_batches(BATCH_CELLS, columns=columns) if columns else ():
+        levels = [_texts(pa, batch.column(batch.schema.get_field_index(name))) for name in columns]
+        yield list(map(", ".join, zip(*levels, strict=True)))
+
+
+def parquet_labels(pa: Any, file: Any) -> Labels | None:
+    """Facts about the row labels of an open file; None if it has none."""
+    return labels_of_file(label_texts(pa, file)) if label_columns(file.schema_arrow) else None
+
+
+def _texts(pa: Any, column: Any) -> list[str]:
+    # Times of nanoseconds are no Python objects.
+    values = column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
+    return ["" if value is None else str(value) for value in values.to_pylist()]
 
 
 def _is_numeric(pa: Any, kind: Any) -> bool:

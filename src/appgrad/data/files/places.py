@@ -25,4 +25,5 @@ def _rows(path: str, kind: str) -> int:
         _, pq = pyarrow_parquet()
         return int(pq.read_metadata(path).num_rows)
     with open_bytes(path) as file:
-        return sum(1 for line in file if line.strip())
+        # Only svmlight files are several lines of text, and they may hold comments.
+        return sum(1 for line in file if line.partition(b"#")[0].strip())

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ import numpy as np
 from ...machine.arrays import Array, Matrix
 from ..arrays import ArrayViews
 from ..finite import Place
+from ..row_labels import Labels
+from .file_labels import require_same_rows
 from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .listing import HDF5, KEYED, SVM, TEXT, files_of
 from .mapped import Stamps, stamp, views_of
@@ -27,7 +30,7 @@ from .npz import read_npz
 from .parquet import read_parquet
 from .parts import PartFile, require_same_parts
 from .places import place_in_files
-from .selection import Selection
+from .selection import OPTIONS, Selection
 from .svm import read_svm
 from .text import read_text
 
@@ -37,7 +40,7 @@ class Table(NamedTuple):
 
     `stamps` are those of the files that are read again in every pass, `note` is what was decided about a
     header, `parts` are the files whose rows must be paired with those of another view.
-    `place` says where a row is if there are several files.
+    `place` says where a row is if there are several files, `labels` what row labels there are.
     """
 
     matrix: Matrix
@@ -47,6 +50,7 @@ class Table(NamedTuple):
     note: Note | None = None
     parts: Sequence[PartFile] = ()
     place: Place | None = None
+    labels: Labels | None = None
 
 
 def open_views(
@@ -55,12 +59,14 @@ def open_views(
     wanted: tuple[Iterable[str] | None, Iterable[str] | None] = (None, None),
 ) -> ArrayViews:
     """Views on two sources, read in this process; `wanted` are the columns of a fitted model, by name."""
+    asked = Selection.of(str(x), wanted[0]), Selection.of(str(y), wanted[1])
     first = read_table(str(x), wanted[0])
     with noted(texts([first.note])):
         tables = first, read_table(str(y), wanted[1])
     notes = texts(table.note for table in tables)
     with noted(notes):
         require_same_parts(tables[0].parts, tables[1].parts)
+        require_same_rows(asked, (tables[0].labels, tables[1].labels))
         views = views_of(
             tables[0].matrix,
             tables[1].matrix,
@@ -91,7 +97,7 @@ def read_table(source: str | Selection, wanted: Iterable[str] | None = None) -> 
     require_usable(asked, kind)
     before = {p: stamp(p) for p in paths}
     with explained(path, kind):
-        matrix, names, note, counts = _read(paths, kind, asked)
+        matrix, names, note, labels, counts = _read(paths, kind, asked)
     if matrix.dtype.kind not in "biuf":
         raise ValueError(f"{path} holds {matrix.dtype}, not real numbers")
     if 0 in matrix.shape:
@@ -101,15 +107,21 @@ def read_table(source: str | Selection, wanted: Iterable[str] | None = None) -> 
         raise ValueError(f"{changed} was written to while it was read: open it again, when it is complete")
     if note is not None and not note.sure:
         warnings.warn(note.text, stacklevel=4)
+    if (positions := asked.by_position(matrix.shape[1], names)) is not None:
+        warnings.warn(positions, stacklevel=4)
     parts = [] if asked.any_parts else list(map(PartFile, paths, counts))
     stamps = before if kind in (".npy", ".zarr", *HDF5) else {}
     place = partial(place_in_files, tuple(paths), kind) if len(paths) > 1 else None
-    return Table(matrix, names, label, stamps, note, parts, place)
+    return Table(matrix, names, label, stamps, note, parts, place, labels)
 
 
 def require_usable(asked: Selection, kind: str) -> None:
     """Raise an error if an array or a header is asked for in files that have none."""
     if asked.key is not None and kind not in KEYED:
+        name, mark, value = asked.key.partition("=")
+        close = get_close_matches(name, OPTIONS, 1) if mark else []
+        if close:
+            raise ValueError(f"{asked.path}: there is no '::{name}='; did you mean '::{close[0]}={value}'?")
         raise ValueError(
             f"{asked.path}::{asked.key}: only .npz, .h5 and .zarr have arrays to name; for columns use "
             f"'::columns={asked.key}'"
@@ -140,6 +152,7 @@ class _Found(NamedTuple):
     matrix: Matrix
     names: Array | None = None
     note: Note | None = None
+    labels: Labels | None = None
     counts: Sequence[int] = ()
 
 
@@ -150,8 +163,8 @@ def _read(paths: list[str], kind: str, asked: Selection) -> _Found:
         matrix, counts = read_svm(paths, asked)
         return _Found(matrix, counts=counts)
     if kind == ".parquet":
-        matrix, names, counts = read_parquet(paths, asked)
-        return _Found(matrix, names, counts=counts)
+        matrix, names, counts, labels = read_parquet(paths, asked)
+        return _Found(matrix, names, labels=labels, counts=counts)
     if kind == ".npy":
         return _Found(_selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), asked))
     if kind == ".npz":

@@ -14,7 +14,7 @@ import numpy as np
 from ...machine.arrays import Array
 
 # What may follow '::', with a value.
-OPTIONS = ("columns", "header", "parts")
+OPTIONS = ("columns", "header", "parts", "row-labels")
 # Names of columns that an error shows.
 SHOWN = 8
 
@@ -22,8 +22,9 @@ SHOWN = 8
 class Selection(NamedTuple):
     """A source: `path::key`, `path::columns=a,b,10-20`, `path::header=yes`, in any combination.
 
-    `any_parts` says that its files need not be those of the other view (`path::parts=any`). `wanted` are the
-    columns of a fitted model, which are picked by name if there are names.
+    `any_parts` says that its files need not be those of the other view (`path::parts=any`), `any_labels` that
+    its row labels need not be (`path::row-labels=any`). `wanted` are the columns of a fitted model, which are
+    picked by name if there are names.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Selection(NamedTuple):
     header: bool | None = None
     any_parts: bool = False
     wanted: tuple[str, ...] | None = None
+    any_labels: bool = False
 
     @classmethod
     def of(cls, source: str, wanted: Iterable[str] | None = None) -> Self:
@@ -47,8 +49,9 @@ class Selection(NamedTuple):
         header = found.get("header")
         if header not in (None, "yes", "no"):
             raise ValueError(f"{source}: '::header={header}' is neither '::header=yes' nor '::header=no'")
-        if found.get("parts", "any") != "any":
-            raise ValueError(f"{source}: '::parts=' can only be '::parts=any'")
+        for name in ("parts", "row-labels"):
+            if found.get(name, "any") != "any":
+                raise ValueError(f"{source}: '::{name}=' can only be '::{name}=any'")
         return cls(
             path,
             found.get("key"),
@@ -56,7 +59,16 @@ class Selection(NamedTuple):
             None if header is None else header == "yes",
             "parts" in found,
             None if wanted is None else tuple(wanted),
+            "row-labels" in found,
         )
+
+    def by_position(self, p: int, names: Array | None) -> str | None:
+        """A warning if p columns are taken for those of a model by position, and nobody said so."""
+        said = self.columns is not None or self.header is False
+        # Another number of columns is an error later on.
+        if self.wanted is None or names is not None or said or p != len(self.wanted):
+            return None
+        return f"the model has column names, {self.path} has none: its columns are taken by position"
 
     def positions(
         self, p: int, names: Array | None = None, numeric: Callable[[], Array] | None = None
@@ -96,7 +108,13 @@ def _split(text: str) -> list[str]:
 def shown_names(names: Array) -> str:
     """The first few names, for errors."""
     more = " ..." if len(names) > SHOWN else ""
-    return f"{', '.join(map(str, names[:SHOWN]))}{more}"
+    return f"{', '.join(map(_shown_name, names[:SHOWN]))}{more}"
+
+
+def _shown_name(name: object) -> str:
+    """A name as it is written in a selection: in double quotes if it holds commas or '::'."""
+    text = str(name)
+    return f'"{text}"' if "," in text or "::" in text else text or "(no name)"
 
 
 def _by_name(wanted: tuple[str, ...], names: Array) -> Array:
@@ -144,7 +162,10 @@ def _positions(columns: str, p: int, names: Array | None, numeric: Callable[[], 
 def _matching(item: str, p: int, names: Array | None, numeric: Callable[[], Array] | None) -> list[int]:
     """Positions of the columns that hold numbers, or whose names match a pattern."""
     if item == "numeric":
-        return list(range(p)) if numeric is None else np.flatnonzero(numeric()).tolist()
+        found: list[int] = list(range(p)) if numeric is None else np.flatnonzero(numeric()).tolist()
+        if not found:
+            raise ValueError("no column holds numbers")
+        return found
     if names is None or not any(c in item for c in "*?["):
         return []
     return [j for j, name in enumerate(names) if fnmatchcase(name, item)]

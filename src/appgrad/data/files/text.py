@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple, TextIO
@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from ...machine.arrays import Array
+from ..row_labels import Labels, labels_of_file
 from .headers import LOOKED_AT, Head, head_of, is_missing, is_text
 from .notes import Note, noted
 from .selection import Selection
+from .semicolons import require_no_semicolons
 from .spool import Spool
 
 # Cells that are parsed at a time.
@@ -69,6 +71,10 @@ class Start(NamedTuple):
         """Number of cells of a row before its first column."""
         return int(self.head.row_names)
 
+    def has_row_labels(self, used: Iterable[int]) -> bool:
+        """True if the first cells of rows are labels, and no numbers that are used."""
+        return self.head.row_names or (self.head.unnamed and 0 not in used)
+
     @property
     def known(self) -> list[tuple[int, list[str]]]:
         """Rows that were looked at to decide."""
@@ -95,28 +101,47 @@ class Start(NamedTuple):
         return found
 
 
-def read_text(path: str, asked: Selection) -> tuple[Array, Array | None, Note]:
-    """Numbers separated by commas or tabs, with or without a line of column names."""
+def read_text(path: str, asked: Selection) -> tuple[Array, Array | None, Note, Labels | None]:
+    """Numbers separated by commas or tabs, maybe below column names; also facts about row labels."""
     with open_text(path) as file:
         start = started(path, file, asked)
-        first, names, head = start.first, start.names, start.head
-        index = asked.positions(len(first), names, start.numeric)
-        left_out = index is None and head.unnamed
-        if left_out:
-            index = np.arange(1, len(first))
-        used = np.arange(len(first)) if index is None else index
+        names, head = start.names, start.head
+        used, left_out = used_columns(start, asked)
         note = Note(f"{path}: {head.said(left_out)}", head.sure and not head.row_names and not left_out)
-        spool = Spool()
+        spool, labelled = Spool(), start.has_row_labels(used)
         with noted([note.text]):
-            for numbers in _arrays(start, used.tolist()):
-                spool.append(numbers)
+            # In one pass, piece by piece: neither rows nor labels need fit into memory.
+            labels = labels_of_file(_spooled(spool, start, used.tolist(), labelled))
     matrix = spool.array() if spool.size else np.empty((0, len(used)))
-    return matrix, None if names is None else names[used], note
+    return matrix, None if names is None else names[used], note, labels if labelled else None
+
+
+def used_columns(start: Start, asked: Selection) -> tuple[Array, bool]:
+    """Positions of the columns that a source asks for, and whether row labels were left out of them."""
+    p = len(start.first)
+    index = asked.positions(p, start.names, start.numeric)
+    left_out = index is None and start.head.unnamed
+    return np.arange(int(left_out), p) if index is None else index, left_out
+
+
+def _spooled(spool: Spool, start: Start, used: list[int], labelled: bool) -> Iterator[list[str]]:
+    """Put numbers into the spool, and yield the row labels beside them if there are any."""
+    for numbers, rows in _arrays(start, used):
+        spool.append(numbers)
+        if labelled:
+            yield [_first_cell(row, start.lines.delimiter) for row in rows]
+
+
+def _first_cell(row: str | list[str], delimiter: str) -> str:
+    """The first cell of a row, or of a plain line."""
+    return row.partition(delimiter)[0] if isinstance(row, str) else row[0]
 
 
 def started(path: str, file: TextIO, asked: Selection) -> Start:
     """The first record and some below it, and what was decided about the first."""
     source = Lines(file, "\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ",")
+    with open_text(path) as again:
+        require_no_semicolons(again, source.delimiter)
     records = _records(source)
     _, first = next(records, (1, []))
     if not first:
@@ -168,25 +193,26 @@ def _in_quotes(lines: list[str]) -> bool:
     return all(isinstance(cell, str) for cell in cells)
 
 
-def _arrays(start: Start, used: list[int]) -> Iterator[Array]:
-    """The numbers in some columns, many rows at a time."""
+def _arrays(start: Start, used: list[int]) -> Iterator[tuple[Array, Sequence[Any]]]:
+    """The numbers in some columns, many rows at a time, with the rows: lists of cells, or plain lines."""
     cells = len(start.first) + start.labels
     step, columns = max(1, CELLS // cells), [j + start.labels for j in used]
     done = len(start.known)
     if done:
-        yield _parsed(list(start.rows(start.known)), used, start, 0)
+        known = list(start.rows(start.known))
+        yield _parsed(known, used, start, 0), known
     # Lines without quotes are parsed as a whole, which takes half the time.
     while lines := start.lines.plain(step, cells):
+        delimiter = start.lines.delimiter
         try:
-            yield np.loadtxt(lines, delimiter=start.lines.delimiter, usecols=columns, ndmin=2, comments=None)
+            numbers = np.loadtxt(lines, delimiter=delimiter, usecols=columns, ndmin=2, comments=None)
         except ValueError:
-            yield _parsed(
-                [line.rstrip("\n").split(start.lines.delimiter) for line in lines], used, start, done
-            )
+            numbers = _parsed([line.rstrip("\n").split(delimiter) for line in lines], used, start, done)
+        yield numbers, lines
         done += len(lines)
     rows = start.rows(start.rest)
     while chunk := list(islice(rows, step)):
-        yield _parsed(chunk, used, start, done)
+        yield _parsed(chunk, used, start, done), chunk
         done += len(chunk)
 
 
@@ -214,8 +240,6 @@ def _is_float(cell: str) -> bool:
 
 def _explained(cell: str, row: int, column: int, start: Start) -> str:
     """A message about a cell that holds no number, with row and column counted from zero."""
-    if len(start.first) == 1 and ";" in start.first[0]:
-        return "cells are separated by semicolons; expected commas (.csv) or tabs (.tsv)"
     name = "" if start.names is None else f" ({start.names[column]!r})"
     return (
         f"{cell!r} in row {row}, column {column}{name} is not a number: fill missing values, and leave text "
