@@ -227,7 +227,7 @@ class BaseCCA(  # type: ignore[call-arg]
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         """Warnings about correlations that are high only because of overfitting."""
         problem, _ = self.problem_and_options()
-        return like_noise(n, p1, p2, solution, ridged=problem.is_ridged)
+        return like_noise(n, p1, p2, solution, problem)
 
     def _kept(self, solution: Solution) -> Solution:
         """The parts of a solution that the model keeps; here all of them."""
