@@ -208,10 +208,14 @@ class BaseCCA(  # type: ignore[call-arg]
         )
 
     def _keep(self, fitted: Fitted) -> None:
-        """Set the model. Its warnings come first: one that is raised as an error leaves the old fit."""
+        """Set the model. Its warnings come first: one that is raised as an error leaves the old fit.
+
+        Those of an interrupted fit are kept with the model: Ctrl-C itself has to be raised.
+        """
         found = fitted.fit
         assert found is not None
-        issue(found.remarks)
+        if not found.interrupted:
+            issue(found.remarks)
         if self.verbose:
             logger.info("%s: %s; %.2f s", found.solver, found.reason, found.seconds)
         self._set(fitted, None)

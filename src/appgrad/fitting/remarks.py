@@ -15,10 +15,12 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
+from ..machine.readable import number
 from ..solvers import registry
 from ..solvers.problem import Limits, Problem, Progress, Solution
 from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS
+from .checkpoint import CheckpointFile
 from .noise import Shrunk, noise_level
 
 # Correlations of training rows above this look like a finding.
@@ -79,6 +81,28 @@ def shortfall_remarks(
     texts = registry.solver(options.solver, kind).shortfalls(outcome)
     unused = [] if registry.is_iterative(options.solver) else _unused_budget(options)
     return unused + [remark for text in texts for remark in said(text, ConvergenceWarning)]
+
+
+def interrupted_remarks(
+    progress: Progress,
+    options: Options,
+    views: CountedViews,
+    solution: Solution,
+    checkpoint: CheckpointFile | None = None,
+) -> list[Remark]:
+    """Return a remark on a run that Ctrl-C has ended: how far it was, and how to finish it."""
+    worst, accuracy = float(solution.residuals.max()), ""
+    # Residuals of sparse components are not errors.
+    if options.sparsity is None and np.isfinite(worst):
+        accuracy = f", with a largest residual of {worst:.2g} where tol={options.tol:g} was asked for"
+    advice = "Fit again to finish it"
+    if checkpoint is not None:
+        advice = f"Go on with checkpoint={os.fspath(checkpoint.path)!r}"
+    return said(
+        f"the model is unfinished: {options.solver} was interrupted after "
+        f"{number(progress.iteration, 'iteration')} and {views.passes:.1f} passes{accuracy}. {advice}",
+        ConvergenceWarning,
+    )
 
 
 def _unused_budget(options: Options) -> list[Remark]:
