@@ -202,7 +202,9 @@ def named_views(views: Views, asked: FitArguments) -> Views:
 
 def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
     """Warnings in the words of the command line, each once."""
-    return list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+    # A signal may leave a file for Python to close, which warns of it.
+    told = (w for w in caught if not issubclass(w.category, ResourceWarning))
+    return list(dict.fromkeys(in_options(str(w.message)) for w in told))
 
 
 def stopped(model: CCA, asked: FitArguments, remarks: list[str]) -> NoReturn:
