@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from appgrad import CCA, SparseCCA, load
+from appgrad.cli.output_checks import require_checkpoint
 from helpers import arrays
 
 
@@ -188,6 +190,12 @@ def test_interrupted(folder, run, monkeypatch):
     text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=130, cwd=folder)
     assert text == "error: interrupted; nothing was written\n"
     assert not (folder / "n.cca").exists()
+
+
+def test_a_checkpoint_that_is_not_there_yet_is_a_warning(folder, run, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    require_checkpoint(Path("c.ckpt"), resume=True)
+    assert capsys.readouterr().err.startswith("warning: c.ckpt does not exist yet")
 
 
 def test_sparse_components(folder, run):

@@ -21,7 +21,15 @@ from ..solvers.protocol import Options
 from ..solvers.shortfall import ROUNDED, with_scores
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
-from .remarks import Remark, interrupted_remarks, like_noise, overfit_remarks, said, shortfall_remarks
+from .remarks import (
+    Remark,
+    interrupted_remarks,
+    like_noise,
+    overfit_remarks,
+    said,
+    shortfall_remarks,
+    unused_steps,
+)
 from .solving import solving
 from .streams.steps import StepStream
 from .streams.sums import SumStream
@@ -84,6 +92,7 @@ def fit(
         last, history, interrupted = _run(steps, book)
         solution = last.solution()
     taken, remarks = options._replace(solver=choice.solver), overfit_remarks(overfit(n, p1, p2, solution))
+    remarks += unused_steps(options)
     if interrupted:
         remarks += interrupted_remarks(last, taken, views, solution, checkpoint)
     else:

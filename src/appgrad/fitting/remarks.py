@@ -35,6 +35,8 @@ INSIDE = tuple(
 )
 
 
+# Solvers with a step size that can be set; a test compares them with what solvers do.
+STEPPING = ("appgrad", "stochastic")
 # Correlations that noise alone reaches are worth a warning above this.
 NOISY = 0.3
 
@@ -113,6 +115,16 @@ def _unused_budget(options: Options) -> list[Remark]:
     return said(
         f"{BUDGETS[given[0]]} is for iterative solvers and was not used by {options.solver}: set "
         "solver='lobpcg', or 'stochastic'",
+        UserWarning,
+    )
+
+
+def unused_steps(options: Options) -> list[Remark]:
+    """Return a remark if a step size was set for a solver that the user chose and that takes no steps."""
+    if options.step_size is None or options.solver in (registry.AUTO, *STEPPING):
+        return []
+    return said(
+        f"step_size is not used by {options.solver}: leave it out, or set solver='appgrad', or 'stochastic'",
         UserWarning,
     )
 
