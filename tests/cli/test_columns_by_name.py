@@ -207,8 +207,20 @@ def test_frames_keep_the_rule_of_scikit_learn(tables):
             model.transform(x, wrong)
     with pytest.raises(ValueError, match=r"feature names should match"):
         model.transform(x.rename(columns={"n0": "other"}))
-    with pytest.raises(ValueError, match=r"X has 4 features, but CCA is expecting 5 features as input$"):
+    missing = r"is expecting 5 features as input\. Feature names seen at fit time, yet now missing: n4$"
+    with pytest.raises(ValueError, match=r"X has 4 features, but CCA " + missing):
         model.transform(x.iloc[:, :4])
+    with pytest.raises(ValueError, match=r"X has 6 features, but CCA " + missing):
+        model.transform(x.rename(columns={"n4": "other"}).assign(more=1.0))
+    # As many as the other view has: names tell that the views are not swapped.
+    with pytest.raises(ValueError, match=r"as input\. Feature names .* missing: n0, n1$"):
+        model.transform(x.drop(columns=["n0", "n1"]))
+    with pytest.raises(ValueError, match=r"are the two views swapped\?$"):
+        model.transform(y)
+    with pytest.raises(ValueError, match=rf"now missing: {NAMES[1][1]}$"):
+        model.transform(y=y.drop(columns=NAMES[1][1]))
+    with pytest.raises(ValueError, match=r"expecting 5 features as input$"):
+        model.transform(X[:, :4])
 
 
 def test_names_of_numbers_are_a_header_to_their_model(tmp_path, run):

@@ -199,3 +199,16 @@ def test_headings_say_what_differs_from_training(rng, tmp_path, run):
     np.save(tmp_path / "y.npy", X[:, :2] + rng.standard_normal((60000, 2)))
     fit = ("fit", "x.npy", "y.npy", "--solver", "stochastic", "--passes", 1, "--holdout", 0)
     assert "estimate" in run(*fit, cwd=tmp_path)
+
+
+def test_what_was_decided_about_files_is_said_once_with_an_error(folder, fails, run):
+    text = (folder / "x.csv").read_text()
+    (folder / "years.csv").write_text(text.replace("n0,n1,n2,n3,n4", "2001,2002,2003,2004,2005"))
+    for file, words in (("x.csv", "it has text above numbers"), ("years.csv", "it holds whole numbers")):
+        found = fails("fit", file, "y.npy", "-k", 9, code=1, cwd=folder)
+        (note,) = found["files"]
+        assert note.startswith(f"{file}: the first line was read as column names: {words}")
+        assert "first line" not in found["error"]
+        shown = run("fit", file, "y.npy", "-k", 9, code=1, cwd=folder)
+        assert shown.count("the first line was read as column names") == 1
+    assert fails("fit", "x.npy", "y.npy", "-k", 9, code=1, cwd=folder)["files"] == []

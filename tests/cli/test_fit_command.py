@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from appgrad import CCA, SparseCCA, load
+from appgrad.cli.output_checks import require_checkpoint
 from helpers import arrays
 
 
@@ -65,13 +67,16 @@ def test_trivial_correlations_are_called_so(rng, tmp_path, run):
     np.save(tmp_path / "y.npy", rng.standard_normal((60, 70)))
     text = run("fit", "x.npy", "y.npy", "-k", 2, cwd=tmp_path)
     assert "1.0000*" in text
-    assert "too few rows" in " ".join(text.split())
+    # In one line, also below a narrow table.
+    alone = run("fit", "x.npy", "y.npy", "-k", 2, "--holdout", 0, cwd=tmp_path)
+    assert "* forced: too few rows" in text
+    assert "* forced: too few rows" in alone
     record = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "--json", cwd=tmp_path))
     assert "150 columns for 60 rows" in record["warnings"][0]
     run("fit", "x.npy", "y.npy", "-k", 2, "-o", "m.cca", cwd=tmp_path)
     again = run("inspect", "m.cca", cwd=tmp_path)
     assert "1.0000*" in again
-    assert "too few rows" in " ".join(again.split())
+    assert "* forced: too few rows" in again
     few = run("fit", "x.npy", "y.npy", "-k", 1, "--n-nonzero", 3, cwd=tmp_path)
     assert "forced" not in few
     assert np.abs(record["held_out_correlations"]).max() < 0.6
@@ -185,6 +190,12 @@ def test_interrupted(folder, run, monkeypatch):
     text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=130, cwd=folder)
     assert text == "error: interrupted; nothing was written\n"
     assert not (folder / "n.cca").exists()
+
+
+def test_a_checkpoint_that_is_not_there_yet_is_a_warning(folder, run, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    require_checkpoint(Path("c.ckpt"), resume=True)
+    assert capsys.readouterr().err.startswith("warning: c.ckpt does not exist yet")
 
 
 def test_sparse_components(folder, run):

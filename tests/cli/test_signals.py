@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from appgrad import load
@@ -37,6 +39,9 @@ def when_under_way(run, path):
 # A run far longer than anyone waits.
 LONG = ("fit", "x.npy", "y.npy", "--solver", "stochastic", "--passes", "1e6", "--checkpoint", "c")
 
+# Of the JSON object of a fit that was stopped, whenever that was.
+KEYS = {"error", "exit_code", "model", "checkpoint"}
+
 
 @BOTH
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
@@ -52,6 +57,7 @@ def test_a_signal_during_imports_is_one_line(number, word, as_json, folder):
         if as_json:
             assert err == ""
             assert json.loads(out).items() >= {"exit_code": 128 + number}.items()
+            assert json.loads(out).keys() == KEYS
             assert json.loads(out)["error"].startswith(quick["error"])
         else:
             assert out == ""
@@ -73,10 +79,13 @@ def test_json_says_what_an_interrupted_fit_has_saved(number, word, folder):
         assert (run.returncode, err) == (128 + number, "")
         found = json.loads(out)
         assert found["error"].startswith(f"{word}; ")
+        assert found.keys() == KEYS
         assert (found["exit_code"], found["checkpoint"]) == (128 + number, "c")
         assert found["model"] == ("m.cca" if saved else None)
         if saved:
-            assert load(folder / "m.cca").provenance.remarks[0].startswith("the fit was interrupted")
+            (remark,) = load(folder / "m.cca").provenance.remarks
+            assert remark.startswith("the model is unfinished: stochastic was interrupted after")
+            assert remark.endswith(". Go on with --resume --checkpoint c")
         (folder / "c").unlink()
 
 
@@ -134,8 +143,38 @@ def test_a_fit_that_ends_while_a_signal_waits_has_its_model(number, word, folder
     # Handlers of the test run itself stay out of this.
     with monkeypatch.context():
         text = run("fit", "x.npy", "y.npy", "-o", "m.cca", code=128 + number, cwd=folder)
-    assert text == f"error: {word}\n"
+    assert text == f"error: {word}; the model is in m.cca\n"
     assert load(folder / "m.cca").n_samples_ == 400
+
+
+# A fit that receives Ctrl-C at its tenth step.
+TENTH = """
+import os, signal
+from appgrad.cli import fit, signals
+def stepped(watch, progress, shown=fit._stepped):
+    shown(watch, progress)
+    if progress.iteration == 10:
+        os.kill(os.getpid(), signal.SIGINT)
+fit._stepped = stepped
+from appgrad.cli.main import main; main()
+"""
+
+
+def test_an_unfinished_model_keeps_its_warnings(rng, tmp_path, run):
+    """Those about its correlations, with their stars, and that it has not reached its tolerance."""
+    np.save(tmp_path / "x.npy", rng.standard_normal((60, 80)))
+    np.save(tmp_path / "y.npy", rng.standard_normal((60, 70)))
+    fit = started(tmp_path, "fit", "x.npy", "y.npy", "--solver", "appgrad", "-o", "m.cca", code=TENTH)
+    _, err = fit.communicate(timeout=600)
+    assert fit.returncode == 130, err
+    text = run("inspect", "m.cca", cwd=tmp_path)
+    assert re.search(r"0\.99\d\d\*", text)
+    assert "* forced: too few rows" in text
+    noise, unfinished = json.loads(run("inspect", "m.cca", "--json", cwd=tmp_path))["warnings"]
+    assert "any data with 150 columns for 60 rows" in noise
+    assert unfinished.startswith("the model is unfinished: appgrad was interrupted after")
+    assert "largest residual" in unfinished
+    assert "the tolerance of 0.0001 was asked for" in unfinished
 
 
 def test_experiments_are_told(tmp_path):

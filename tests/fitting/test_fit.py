@@ -1,5 +1,7 @@
 """The functional core: `fitting.fit` returns a value."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -9,6 +11,7 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.fit import Fit, fit, generator
+from appgrad.solvers import registry
 from appgrad.solvers.problem import Limits, Problem
 from appgrad.solvers.protocol import Options
 
@@ -53,4 +56,25 @@ def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
     found = fit(counted(*data), Problem(2), Options("appgrad", tol=0), generator(0), callback=interrupt)
     assert found.interrupted
     assert found.iterations == 3
-    assert not found.remarks
+    (remark,) = found.remarks
+    assert remark.text.startswith("the model is unfinished: appgrad was interrupted after 3 iterations")
+    assert remark.category is ConvergenceWarning
+
+
+@pytest.mark.parametrize("solver", [name for name in registry.names(registry.LINEAR) if name != "auto"])
+def test_a_step_size_that_is_not_used_is_said(solver):
+    """Those that say so give the same result with another; the others do not."""
+    X, Y = np.random.default_rng(0).standard_normal((2, 300, 4))
+    found = []
+    for step in ("auto", (0.3, 0.2)):
+        model = CCA(1, solver=solver, step_size=step, max_iter=3, tol=0, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found.append(model.fit(X, Y).x_weights_)
+    said = [str(w.message) for w in caught if "step_size is not used by" in str(w.message)]
+    assert len(said) == np.array_equal(*found)
+
+
+def test_auto_is_free_not_to_use_a_step_size():
+    X, Y = np.random.default_rng(0).standard_normal((2, 300, 4))
+    CCA(1, step_size=(0.3, 0.2)).fit(X, Y)

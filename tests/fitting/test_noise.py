@@ -1,5 +1,6 @@
 """Correlations that noise alone reaches are said to be such, and no others."""
 
+import re
 import warnings
 
 import numpy as np
@@ -81,6 +82,61 @@ def test_who_has_set_a_ridge_is_not_told_to():
     assert not overfit(CCA(1, ridge=1000.0), X, Y)
 
 
+# A share of high variances (as of a spike), falling ones, and columns that depend on others.
+SPECTRA = {
+    "equal": lambda p: np.ones(p),
+    "falling": lambda p: 1 / np.arange(1, p + 1),
+    "spiked": lambda p: np.where(np.arange(p) < 3, 100.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize(
+    ("n", "p", "q", "ridge"),
+    [(100, 49, 49, 0.5), (60, 40, 40, 0.1), (100, 20, 60, 2.0), (60, 150, 9, 0.5), (100, 49, 49, (0.5, 0.0))],
+)
+def test_noise_with_a_ridge_is_called_noise(spectrum, n, p, q, ridge):
+    """Always above a level of 0.3; and the level said is about the one reached, or above."""
+    rng, found, said = np.random.default_rng(0), [], []
+    for seed in range(10):
+        X = rng.standard_normal((n, p)) * np.sqrt(SPECTRA[spectrum](p))
+        Y = rng.standard_normal((n, q)) * np.sqrt(SPECTRA[spectrum](q))
+        model = CCA(1, ridge=ridge, solver=("qr", "lobpcg")[seed % 2], tol=1e-3, random_state=0)
+        texts = [str(w.message) for w in overfit(model, X, Y)]
+        found.append(float(model.canonical_correlations_[0]))
+        levels = (re.search(r"about ([\d.]+)", text) for text in texts)
+        said += [1.0 if level is None else float(level[1]) for level in levels]
+        assert texts or found[-1] < 0.32
+    if said:
+        assert np.mean(said) > np.mean(found) - 0.03
+        # A spike has the variance, and hides how much the rest is shrunk.
+        assert np.mean(said) < np.mean(found) + (0.25 if spectrum == "spiked" else 0.1)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_signal_above_ridged_noise_is_no_noise(scale):
+    """The level of dimensions alone, 0.90, would call these noise: they hold on other rows."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        z = rng.standard_normal(1100)
+        X, Y = rng.standard_normal((1100, 49)), rng.standard_normal((1100, 49))
+        # In five columns each: neither a spike nor lost in the ridge.
+        X[:, :5], Y[:, :5] = z[:, None] + 0.4 * X[:, :5], z[:, None] + 0.4 * Y[:, :5]
+        train, test = slice(0, 100), slice(100, None)
+        model = CCA(1, ridge=0.5, scale=scale)
+        assert not overfit(model, X[train], Y[train])
+        assert model.canonical_correlations_[0] < 0.93
+        assert model.score(X[test], Y[test]) > 0.8
+
+
+def test_units_of_columns_change_nothing_with_scale():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((100, 49)), rng.standard_normal((100, 49))
+    texts = [str(overfit(CCA(1, ridge=0.5, scale=True), X * f, Y)[0].message) for f in (1.0, 1000.0)]
+    assert texts[0] == texts[1]
+    assert "up to about 0.7" in texts[0]
+
+
 def test_searches_say_it_once_a_fit_at_the_line_of_the_user():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((90, 30)), rng.standard_normal((90, 30))
@@ -99,3 +155,15 @@ def test_the_limit_is_that_of_simulated_noise():
     assert noise_limit(80, 8, 8) < noise_edge(80, 8, 8) + 0.12
     assert noise_edge(100, 49, 49) == pytest.approx(1.0, abs=1e-3)
     assert noise_edge(50, 30, 30) == noise_limit(50, 30, 30) == 1.0
+
+
+def test_columns_that_force_a_correlation_say_nothing_about_the_views():
+    """Related views with too many columns: held-out rows may confirm what training rows cannot show."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((60, 3))
+    near = (Z + 0.1 * rng.standard_normal((60, 3)) for _ in range(2))
+    X, Y = (np.hstack([view, rng.standard_normal((60, 50))]) for view in near)
+    text = str(overfit(CCA(1), X, Y)[0].message)
+    assert "any data with 106 columns for 60 rows" in text
+    assert "these numbers show nothing" in text
+    assert "related" not in text

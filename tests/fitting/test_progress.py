@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA
+from appgrad.data.sources import as_views
 from appgrad.datasets import planted
 from appgrad.fitting import progress as watch
 
@@ -136,3 +138,33 @@ def test_callbacks_are_told_the_time_left(data):
     assert unknown == [None] * 12
     seconds, left = np.array(known).T
     np.testing.assert_allclose(left, seconds * (12 - np.arange(1, 13)) / np.arange(1, 13))
+
+
+def test_a_resumed_run_counts_passes_from_its_start(data, tmp_path):
+    """Like the result, whose last pass comes after the last step."""
+    X, Y = data
+    shown, line = [], SimpleNamespace(begin=lambda name: None, show=lambda text: None)
+    asked = {
+        "solver": "appgrad",
+        "preconditioner": None,
+        "tol": 0,
+        "checkpoint": str(tmp_path / "c"),
+        "random_state": 0,
+    }
+    with pytest.warns(ConvergenceWarning):
+        CCA(3, max_iter=4, **asked).fit(X, Y)
+    display = watch.Watch(line)
+
+    def step(progress):
+        display.step(progress)
+        shown.append((display.text(1000).split(" passes")[0], progress.passes))
+
+    with pytest.warns(ConvergenceWarning):
+        model = CCA(3, max_iter=8, callback=step, **asked).fit(display.views("fit", as_views(X, Y)))
+    assert [text for text, _ in shown] == [f"{passes:.1f}" for _, passes in shown]
+    assert model.resumed_from_iteration_ == 4
+    assert model.n_passes_ - 1 <= shown[-1][1] <= model.n_passes_
+    # Between two steps, rows that come are added.
+    last = shown[-1][1]
+    display.count(display.rows + X.shape[0])
+    assert display.text(1000).startswith(f"{last + 1:.1f} passes")

@@ -159,6 +159,9 @@ def test_half_of_the_correlation_is_what_must_be_left(data):
         "component 2: less than half of the correlation is left on held-out rows; try a ridge, or "
         "fewer components"
     ]
+    # One component cannot be fewer.
+    (text,) = overfitted(CCA(1).fit(*data), np.zeros(1))
+    assert text.endswith("is left on held-out rows; try a ridge")
 
 
 def test_other_rows_with_correlations_of_one_are_not_taken_for_those_of_the_fit(rng):

@@ -8,7 +8,7 @@ from . import signals
 
 # Exit codes: something went wrong, or the command is not written as it should be. That of a signal is 128
 # and its number: 130 after Ctrl-C, 143 after SIGTERM.
-FAILED, USAGE = 1, 2
+FAILED, USAGE, SIGNALLED = 1, 2, 128
 
 FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError, ArithmeticError)
 
@@ -16,25 +16,45 @@ FAILURES = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeErr
 class FailedError(Exception):
     """The end of a command that cannot go on: a text, an exit code, and facts for `--json`.
 
-    `warnings` are those given until then.
+    `warnings` are those given until then, `files` what was decided about files, None if none were asked for.
     """
 
-    def __init__(self, text: str, code: int = FAILED, warnings: tuple[str, ...] = (), **facts: Any) -> None:
+    def __init__(
+        self,
+        text: str,
+        code: int = FAILED,
+        warnings: tuple[str, ...] = (),
+        files: tuple[str, ...] | None = None,
+        **facts: Any,
+    ) -> None:
         super().__init__(text)
-        self.text, self.code, self.warnings, self.facts = text, code, warnings, facts
+        self.text, self.code, self.warnings, self.files, self.facts = text, code, warnings, files, facts
+
+    def line(self) -> str:
+        """The failure in one line, with what was decided about files unless warnings have said it."""
+        return "; ".join([self.text, *(note for note in self.files or () if note not in self.warnings)])
 
     def record(self) -> dict[str, Any]:
-        """The failure as `--json` prints it."""
-        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
-        return {"error": self.text, "exit_code": self.code, **self.facts, **warnings}
+        """The failure as `--json` prints it; with the same keys whenever a signal has ended a fit."""
+        found: dict[str, Any] = {"error": self.text, "exit_code": self.code}
+        if self.code > SIGNALLED and signals.is_fit():
+            found |= {"model": None, "checkpoint": None}
+        found |= self.facts
+        if self.files is not None:
+            found["files"] = list(self.files)
+        return found | ({"warnings": list(self.warnings)} if self.warnings else {})
+
+
+def message(error: BaseException) -> str:
+    """The message of an error on one line, or its type."""
+    if isinstance(error, KeyboardInterrupt):
+        return signals.word()
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def reason(error: BaseException) -> str:
-    """The message of an error on one line, or its type; and what was decided about files, maybe its cause."""
-    if isinstance(error, KeyboardInterrupt):
-        return signals.word()
-    words = " ".join(str(error).split()) or type(error).__name__
-    return "; ".join([words, *getattr(error, "__notes__", [])])
+    """The message of an error, and what was decided about files, which may be its cause."""
+    return "; ".join([message(error), *getattr(error, "__notes__", [])])
 
 
 def interrupted(what: str = "", warnings: tuple[str, ...] = (), **facts: Any) -> NoReturn:

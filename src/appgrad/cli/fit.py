@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import typer
 
-from ..data.files.notes import noted
+from ..data.files.notes import noted, notes_of
 from ..data.sources import dask_back_end, open_views
 from ..data.views import Views
 from ..estimators.cca import CCA
@@ -31,16 +31,13 @@ from ..solvers import registry
 from ..solvers.problem import Progress
 from . import signals
 from .arguments import numbers, typed
-from .failures import FAILED, FAILURES, FailedError, interrupted, reason
+from .failures import FAILED, FAILURES, FailedError, interrupted, message, reason
 from .log import logged
 from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
 from .same_source import shared_columns
 from .terminal import print_json, print_remarks, print_summary, say
 from .wording import in_options
-
-# Warning in a model that was saved by an interrupted fit.
-EARLY = "the fit was interrupted: its command would give another model"
 
 
 class FitArguments(NamedTuple):
@@ -82,7 +79,8 @@ def fit_files(asked: FitArguments) -> None:
     with logged(asked.log_level), connected(asked.scheduler) as client:
         views = fit_model(model, asked, client)
         fitted = time.perf_counter() - start
-        save_model(model, asked)
+        if save_model(model, asked):
+            interrupted(f"; the model is in {asked.output}", **written(asked, saved=True))
         tested = check_model(model, views, asked) if asked.holdout else None
         timing = Timing(fitted, time.perf_counter() - start)
         unsaved = [] if tested is None else save_check(model, tested, asked)
@@ -173,7 +171,8 @@ def fit_model(model: CCA, asked: FitArguments, client: Any) -> Views:
                 model.set_params(callback=partial(_stepped, watch)).fit(watch.views("fit", views))
         except FAILURES as error:
             # What was said until then may be the reason.
-            raise FailedError(in_options(reason(error)), FAILED, tuple(_texts(caught))) from error
+            files, said = tuple(map(in_options, notes_of(error))), tuple(_texts(caught))
+            raise FailedError(in_options(message(error)), FAILED, said, files) from error
         except KeyboardInterrupt:
             stopped(model, asked, _texts(caught))
     model.callback = None
@@ -203,33 +202,53 @@ def named_views(views: Views, asked: FitArguments) -> Views:
 
 def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
     """Warnings in the words of the command line, each once."""
-    return list(dict.fromkeys(in_options(str(w.message)) for w in caught))
+    # A signal may leave a file for Python to close, which warns of it.
+    told = (w for w in caught if not issubclass(w.category, ResourceWarning))
+    return list(dict.fromkeys(in_options(str(w.message)) for w in told))
 
 
 def stopped(model: CCA, asked: FitArguments, remarks: list[str]) -> NoReturn:
     """End an interrupted fit: save its best model so far, and say what was written and how to go on."""
-    written, saved = [], None
-    if asked.output is not None and hasattr(model, "canonical_correlations_"):
+    said, saved = [], asked.output is not None and hasattr(model, "canonical_correlations_")
+    if saved:
         model.callback = None
-        model.record_provenance(Origin(asked.x, asked.y, typed(), (EARLY, *remarks)))
+        kept = [in_options(remark.text) for remark in model.remarks] + remarks
+        model.record_provenance(Origin(asked.x, asked.y, typed(), tuple(dict.fromkeys(kept))))
         save_model(model, asked)
-        saved = str(asked.output)
-        written.append(f"the best model so far is in {saved}")
+        said.append(f"the best model so far is in {asked.output}")
         if asked.report is not None:
-            written.append("a report of it is made by 'appgrad report'")
-    followed = asked.checkpoint if asked.checkpoint is not None and asked.checkpoint.exists() else None
-    if followed is not None:
-        written.append(f"go on with --resume --checkpoint {followed}")
-    checkpoint = None if followed is None else str(followed)
-    said = "; " + ("; ".join(written) or "nothing was written")
-    interrupted(said, tuple(remarks), model=saved, checkpoint=checkpoint)
+            said.append("a report of it is made by 'appgrad report'")
+    facts = written(asked, saved)
+    if facts["checkpoint"] is not None:
+        said.append(f"go on with --resume --checkpoint {facts['checkpoint']}")
+    interrupted("; " + ("; ".join(said) or "nothing was written"), tuple(remarks), **facts)
 
 
-def save_model(model: CCA, asked: FitArguments) -> None:
-    """Save the model if an output is given; first before the check, which may take as long as the fit."""
-    if asked.output is not None:
-        with signals.held():
-            model.save(asked.output)
+def written(asked: FitArguments, saved: bool) -> dict[str, Any]:
+    """The files of a fit that has ended early: its model, if it was saved, and its checkpoint."""
+    checkpoint = asked.checkpoint
+    return {
+        "model": str(asked.output) if saved and asked.output is not None else None,
+        "checkpoint": str(checkpoint) if checkpoint is not None and checkpoint.exists() else None,
+    }
+
+
+def save_model(model: CCA, asked: FitArguments) -> bool:
+    """Save the model if an output is given; first before the check, which may take as long as the fit.
+
+    Returns True if a signal came meanwhile: it has waited until the file was complete.
+    """
+    complete = False
+    try:
+        if asked.output is not None:
+            with signals.held():
+                model.save(asked.output)
+                complete = True
+    except KeyboardInterrupt:
+        if not complete:
+            raise
+        return True
+    return False
 
 
 def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
@@ -254,7 +273,7 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
             return HeldOut(unknown, f"not possible: without the held-out rows, {in_options(reason(error))}")
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
-            interrupted(f" in the held-out check; {where}", model=None if saved is None else str(saved))
+            interrupted(f" in the held-out check; {where}", **written(asked, saved=True))
 
 
 def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
@@ -299,7 +318,7 @@ def show_fit(summary: Summary, asked: FitArguments, lost: str | None) -> None:
                 "resumed_from_iteration": summary.resumed_from,
                 "model": None if output is None else str(output),
                 "report": None if report is None or lost else str(report),
-                **({} if lost is None else {"error": lost, "exit_code": code}),
+                **({} if lost is None else {"error": lost, "exit_code": code, **written(asked, saved=True)}),
             }
         )
         if lost is not None:

@@ -107,7 +107,7 @@ def _show_failure(failure: FailedError) -> int:
     else:
         for warning in failure.warnings:
             say(f"warning: {warning}", err, "yellow")
-        say(f"error: {failure.text}", err)
+        say(f"error: {failure.line()}", err)
     return failure.code
 
 

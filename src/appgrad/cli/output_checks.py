@@ -20,7 +20,8 @@ def require_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     if checkpoint is not None and checkpoint.exists() and not resume:
         raise ValueError(f"{checkpoint} exists: go on from it with --resume, or remove it")
     if resume and checkpoint is not None and not checkpoint.exists():
-        say(f"{checkpoint} does not exist yet: the run starts from the beginning", err)
+        text = f"{checkpoint} does not exist yet: the run starts from the beginning"
+        say(f"warning: {text}", err, "yellow")
 
 
 def require_different(files: dict[str, Path]) -> None:

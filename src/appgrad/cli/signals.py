@@ -63,6 +63,11 @@ def wants_json() -> bool:
     return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
+def is_fit() -> bool:
+    """True if the command is `appgrad fit`."""
+    return sys.argv[1:2] == ["fit"]
+
+
 def raise_lost() -> None:
     """Raise the interrupt of a signal once more: Python drops one that meets a destructor.
 
@@ -145,7 +150,8 @@ def _exit(number: int) -> None:
     _arrivals.first = number
     # Plain writes: the module that a signal breaks into may be the one that knows how to print.
     if wants_json():
-        os.write(1, f'{{"error": "{word()}", "exit_code": {exit_code()}}}\n'.encode())
+        files = ', "model": null, "checkpoint": null' if is_fit() else ""
+        os.write(1, f'{{"error": "{word()}", "exit_code": {exit_code()}{files}}}\n'.encode())
     else:
         os.write(2, f"error: {word()}\n".encode())
     os._exit(exit_code())

@@ -33,7 +33,7 @@ def print_json(record: dict[str, Any]) -> None:
 def print_summary(summary: Summary) -> None:
     """Print the table of correlations, and the facts below it."""
     columns, forced = summary.columns, summary.forced
-    table = Table(caption="* forced: there are too few rows" if forced else None, caption_justify="left")
+    table = Table(caption="* forced: too few rows" if forced else None, caption_justify="left")
     for heading in ("component", *columns):
         table.add_column(heading, justify="right")
     for i, values in enumerate(zip(*columns.values(), strict=True)):

@@ -30,6 +30,8 @@ OTHERS = {
     rf"{BEFORE}n_nonzero must be integers": "--n-nonzero must be whole numbers",
     r"judge by held-out rows \(score\)": "judge by held-out rows (--holdout)",
     r"held-out rows \(score\)": "held-out rows (--holdout)",
+    r"Go on with checkpoint=": "Go on with --resume checkpoint=",
+    r"Fit again to finish it": "Its command, run again, finishes it",
     r"scikit-learn's working_memory": "SKLEARN_WORKING_MEMORY (MiB)",
 }
 

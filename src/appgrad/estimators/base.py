@@ -39,6 +39,9 @@ from .fitted import Fitted, Rows, named, projection
 # numbers.
 FREE = ("max_iter", "max_passes", "max_seconds", "max_flops", "n_jobs", "verbose", "callback", "checkpoint")
 
+# Most names of columns in an error.
+SHOWN = 5
+
 
 class Prepared(NamedTuple):
     """The views and the problem for a solver, and what a kernel model has learned from the rows."""
@@ -208,10 +211,14 @@ class BaseCCA(  # type: ignore[call-arg]
         )
 
     def _keep(self, fitted: Fitted) -> None:
-        """Set the model. Its warnings come first: one that is raised as an error leaves the old fit."""
+        """Set the model. Its warnings come first: one that is raised as an error leaves the old fit.
+
+        Those of an interrupted fit are kept with the model: Ctrl-C itself has to be raised.
+        """
         found = fitted.fit
         assert found is not None
-        issue(found.remarks)
+        if not found.interrupted:
+            issue(found.remarks)
         if self.verbose:
             logger.info("%s: %s; %.2f s", found.solver, found.reason, found.seconds)
         self._set(fitted, None)
@@ -227,7 +234,7 @@ class BaseCCA(  # type: ignore[call-arg]
     def _overfit(self, n: int, p1: int, p2: int, solution: Solution) -> list[str]:
         """Warnings about correlations that are high only because of overfitting."""
         problem, _ = self.problem_and_options()
-        return like_noise(n, p1, p2, solution, ridged=problem.is_ridged)
+        return like_noise(n, p1, p2, solution, problem)
 
     def _kept(self, solution: Solution) -> Solution:
         """The parts of a solution that the model keeps; here all of them."""
@@ -283,13 +290,18 @@ class BaseCCA(  # type: ignore[call-arg]
         rows = self._known().rows
         expected, other = rows.n_features[view], rows.n_features[1 - view]
         advice = self._advice(names, view, label)
+        fitted = rows.names[view]
         if p != expected:
-            swapped = "; are the two views swapped?" if p == other and not advice else ""
+            missing = [] if names is None or fitted is None else _without(fitted, names)
+            # Names tell the views apart, if none of the fit is left.
+            may_be = p == other and len(missing) in (0, expected)
+            swapped = "; are the two views swapped?" if may_be and not advice else ""
+            if missing and not swapped:
+                advice = f". Feature names seen at fit time, yet now missing: {_listed(missing)}"
             raise ValueError(
                 f"{label} has {p} features, but {type(self).__name__} is expecting {expected} features as "
                 f"input{swapped}{advice}"
             )
-        fitted = rows.names[view]
         if names is None or fitted is None or list(names) == list(fitted):
             return
         missing = [name for name in fitted if name not in set(names)]
@@ -317,6 +329,18 @@ def advised(advice: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{error}{advice}") from None
+
+
+def _without(fitted: Array, names: Array) -> list[str]:
+    """The names of the fit that are not among these."""
+    found = set(names)
+    return [str(name) for name in fitted if name not in found]
+
+
+def _listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return ", ".join(names[:SHOWN] + more)
 
 
 def plain_params(model: BaseCCA) -> dict[str, Any]:

@@ -21,7 +21,16 @@ from ..solvers.protocol import Options
 from ..solvers.shortfall import ROUNDED, hidden_pairs, with_scores
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
-from .remarks import Remark, coarse_remarks, like_noise, overfit_remarks, said, shortfall_remarks
+from .remarks import (
+    Remark,
+    coarse_remarks,
+    interrupted_remarks,
+    like_noise,
+    overfit_remarks,
+    said,
+    shortfall_remarks,
+    unused_steps,
+)
 from .solving import solving
 from .streams.steps import StepStream
 from .streams.sums import SumStream
@@ -83,13 +92,13 @@ def fit(
         steps, choice = solving(views, problem, options, rng, callback, saved)
         last, history, interrupted = _run(steps, book)
         solution = last.solution()
-    remarks: list[Remark] = []
-    if not interrupted:
-        remarks = overfit_remarks(overfit(n, p1, p2, solution))
-        remarks += shortfall_remarks(
-            last, options._replace(solver=choice.solver), views, solution, problem.kind
-        )
-        remarks += coarse_remarks(solution, views.titles.describe)
+    taken, remarks = options._replace(solver=choice.solver), overfit_remarks(overfit(n, p1, p2, solution))
+    remarks += unused_steps(options)
+    if interrupted:
+        remarks += interrupted_remarks(last, taken, views, solution, checkpoint)
+    else:
+        remarks += shortfall_remarks(last, taken, views, solution, problem.kind)
+    remarks += coarse_remarks(solution, views.titles.describe)
     # A direct solver has no state to resume from, whatever the file holds.
     resumed = saved is not None and last.saved is not None
     return Fit(

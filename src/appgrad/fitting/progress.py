@@ -82,6 +82,8 @@ class Watch:
         self.display, self.components, self.captured = display, components, ""
         self.n: int | None = None
         self.rows, self.start, self.counted = 0, 0.0, 0.0
+        # Rows that the run counts and this display does not: those before a run that resumes.
+        self.before = 0
         # When the last estimates of the time left were made, and what they were.
         self.estimated = 0.0
         self.left: float | None = None
@@ -90,7 +92,7 @@ class Watch:
     def begin(self, name: str, n: int | None = None) -> None:
         """Show a new task and start its clock; a pass has `n` rows, None if there are no passes."""
         self.captured, self.left, self.at_most = "", None, None
-        self.n, self.rows, self.start = n, 0, time.perf_counter()
+        self.n, self.rows, self.before, self.start = n, 0, 0, time.perf_counter()
         self.display.begin(name)
 
     def views(self, name: str, views: Views) -> Views:
@@ -107,13 +109,17 @@ class Watch:
         """Show where a run stands; this is a callback."""
         self.captured = captured(progress, self.components)
         self.estimated, self.left, self.at_most = time.perf_counter(), progress.left, progress.at_most
+        if self.n is not None:
+            self.before = round(progress.passes * self.n) - self.rows
         logger.debug("iteration %d, %.1f passes, %s", progress.iteration, progress.passes, self.captured)
         self.count(progress.rows if self.n is None else self.rows)
 
     def text(self, room: int) -> str:
         """How far the task is by now; where room is short, without rows a second, then without rows."""
         spent, ago = self.counted - self.start, time.perf_counter() - self.estimated
-        count = f"{self.rows:,} rows" if self.n is None else f"{self.rows / self.n:.1f} passes"
+        count = (
+            f"{self.rows:,} rows" if self.n is None else f"{(self.rows + self.before) / self.n:.1f} passes"
+        )
         rate = f"{self.rows / spent:,.0f} rows/s" if spent >= 1 else ""
         known = self.captured, time_left(self.left, self.at_most, ago)
         texts = [", ".join(filter(None, parts)) for parts in ((count, *known, rate), (count, *known), known)]

@@ -16,11 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data.derived import CountedViews
 from ..machine.arrays import EPS
+from ..machine.readable import number
 from ..solvers import registry
-from ..solvers.problem import Limits, Progress, Solution
+from ..solvers.problem import Limits, Problem, Progress, Solution
 from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS
-from .noise import noise_edge, noise_limit
+from .checkpoint import CheckpointFile
+from .noise import Shrunk, noise_level
 
 # Correlations of training rows above this look like a finding.
 MEMORISED = 0.9
@@ -38,12 +40,14 @@ INSIDE = tuple(
 WHOLE = 2.0**53
 # Values that differ by fewer roundings are badly known.
 COARSE = 1e4
+# Solvers with a step size that can be set; a test compares them with what solvers do.
+STEPPING = ("appgrad", "stochastic")
 # Correlations that noise alone reaches are worth a warning above this.
 NOISY = 0.3
 
 
 class OverfitWarning(UserWarning):
-    """The correlations are high because there are too few rows, not because the views are related."""
+    """Unrelated views with as many rows and columns would be as correlated: the correlations show nothing."""
 
 
 class Remark(NamedTuple):
@@ -86,6 +90,28 @@ def shortfall_remarks(
     return unused + [remark for text in texts for remark in said(text, ConvergenceWarning)]
 
 
+def interrupted_remarks(
+    progress: Progress,
+    options: Options,
+    views: CountedViews,
+    solution: Solution,
+    checkpoint: CheckpointFile | None = None,
+) -> list[Remark]:
+    """Return a remark on a run that Ctrl-C has ended: how far it was, and how to finish it."""
+    worst, accuracy = float(solution.residuals.max()), ""
+    # Residuals of sparse components are not errors.
+    if options.sparsity is None and np.isfinite(worst):
+        accuracy = f", with a largest residual of {worst:.2g} where tol={options.tol:g} was asked for"
+    advice = "Fit again to finish it"
+    if checkpoint is not None:
+        advice = f"Go on with checkpoint={os.fspath(checkpoint.path)!r}"
+    return said(
+        f"the model is unfinished: {options.solver} was interrupted after "
+        f"{number(progress.iteration, 'iteration')} and {views.passes:.1f} passes{accuracy}. {advice}",
+        ConvergenceWarning,
+    )
+
+
 def _unused_budget(options: Options) -> list[Remark]:
     """Return a remark if a budget was set, which a direct solver does not use."""
     given = [name for name, limit in zip(Limits._fields, options.limits, strict=True) if limit is not None]
@@ -118,6 +144,16 @@ def coarse_remarks(solution: Solution, columns: Callable[[int, int], str]) -> li
                 UserWarning,
             )
     return found
+
+
+def unused_steps(options: Options) -> list[Remark]:
+    """Return a remark if a step size was set for a solver that the user chose and that takes no steps."""
+    if options.step_size is None or options.solver in (registry.AUTO, *STEPPING):
+        return []
+    return said(
+        f"step_size is not used by {options.solver}: leave it out, or set solver='appgrad', or 'stochastic'",
+        UserWarning,
+    )
 
 
 def overfit_remarks(texts: list[str]) -> list[Remark]:
@@ -173,28 +209,46 @@ def trivial(n: int, p1: int, p2: int, solution: Solution, because: str, advice: 
     if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:
         return []
     return [
-        f"correlations are close to 1 because {because}, not because the views are related: any data would "
-        f"do. {advice}, and judge by held-out rows (score)"
+        f"correlations are close to 1 because {because}: any data would reach that, so they show nothing. "
+        f"{advice}, and judge by held-out rows (score)"
     ]
 
 
-def like_noise(n: int, p1: int, p2: int, solution: Solution, ridged: bool = False) -> list[str]:
+def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem | None = None) -> list[str]:
     """Return a remark if noise alone would reach a high first correlation, and this one is not above that.
 
-    `ridged` is True if the user has set a ridge.
+    The `problem` tells the ridge; without one there is none.
     """
     x, y = solution.ranks
-    edge, first = noise_edge(n, x, y) if x else 0.0, float(solution.correlations[0])
-    if edge <= NOISY or first > noise_limit(n, x, y):
+    views = _shrunk(n, (p1, p2), solution, problem)
+    level, first = noise_level(n, *views), float(solution.correlations[0])
+    if not x or level.edge <= NOISY or first > level.limit:
         return []
+    ridged = problem is not None and problem.is_ridged
     advice = "Judge by held-out rows (score)" if ridged else "Set a ridge, and judge by held-out rows (score)"
-    if edge == 1 and first > 0.99:
+    if level.edge > 0.99 and first > 0.99:
         return [
-            f"correlations are close to 1 because there are {p1 + p2} columns for {n} rows, not because the "
-            f"views are related: any data would do. {advice}"
+            f"correlations are close to 1, as any data with {p1 + p2} columns for {n} rows would have them: "
+            f"these numbers show nothing. {advice}"
         ]
-    left = " that the ridge leaves" if ridged and (x < min(p1, n - 1) or y < min(p2, n - 1)) else ""
+    shrunk = any(view.left < view.full for view in views) and ridged
     return [
-        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: about "
-        f"{edge:.2f} with {n} rows and {x} + {y} dimensions{left}. {advice}"
+        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: "
+        f"{'up to ' if shrunk else ''}about {level.edge:.2f} with {n} rows and {x} + {y} dimensions"
+        f"{' that the ridge leaves' if shrunk else ''}. {advice}"
     ]
+
+
+def _shrunk(
+    n: int, columns: tuple[int, int], solution: Solution, problem: Problem | None
+) -> tuple[Shrunk, Shrunk]:
+    """Return the dimensions and the variance of both views, in units of the ridge that the user has set."""
+    ridge = "auto" if problem is None else problem.ridge
+    pair, found = ridge if isinstance(ridge, tuple) else (ridge, ridge), []
+    for r, sd, left, p in zip(pair, (solution.std_x, solution.std_y), solution.ranks, columns, strict=True):
+        variance = np.inf
+        if isinstance(r, int | float) and r > 0:
+            total = np.count_nonzero(sd) if problem is not None and problem.scale else np.sum(sd * sd)
+            variance = float(total) / r
+        found.append(Shrunk(left, variance, min(p, n - 1)))
+    return found[0], found[1]

@@ -73,8 +73,7 @@ def report(
     if views is not None:
         summary = with_rows(summary, rows_shown(model, views, labels, "labels"))
     if title is None:
-        origin = summary.origin
         sources = ("X", "y") if views is None else views.view_names
-        title = title_of(*sources) if origin is None else title_of(origin.x, origin.y)
+        title = title_of(*sources if summary.origin is None else summary.origin[:2])
     given = "None, None" if X is None else "views, None" if y is None else "X, y"
     write_report(path, summary, title=title, command=f"appgrad.report(model, {given}, {os.fspath(path)!r})")

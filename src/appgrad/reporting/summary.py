@@ -176,7 +176,8 @@ def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> li
     if len(shared):
         found.append(f"{_numbered(shared)}: correlation 1 on any rows; do the views share a column?")
     if len(lost):
-        advice = f"try a {'' if model.ridge == 'auto' else 'larger '}ridge, or fewer components"
+        advice = f"try a {'' if model.ridge == 'auto' else 'larger '}ridge"
+        advice += ", or fewer components" if len(training) > 1 else ""
         found.append(f"{_numbered(lost)}: less than half of the correlation is left on {rows}; {advice}")
     return found
 
