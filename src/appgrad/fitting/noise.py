@@ -52,9 +52,10 @@ def noise_level(n: int, x: Shrunk, y: Shrunk) -> Level:
     """Return the level of noise with n centred rows: the largest of those of equal spectra.
 
     Noise reaches sqrt(q1 q2) W(n, k1, k2) in k1 and k2 directions that keep q1 and q2 of their variance each,
-    W without a ridge. Real spectra are not equal, and are not known here. In simulations, the largest level
-    of equal ones with the same variance, and as many dimensions left at most, is what noise reaches, within
-    0.03, or above it: far above where a few directions have nearly all the variance.
+    W without a ridge. Real spectra are not equal, and are not known here. In simulations of 486 settings, the
+    largest level of equal ones with the same variance, and as many dimensions left at most, was about what
+    noise reaches or above it, by more than 0.1 in 135 of them, where a few directions have nearly all the
+    variance; 13 of 5800 data sets exceeded its limit.
 
     >>> round(noise_level(100, Shrunk(28, 98, 49), Shrunk(28, 98, 49)).edge, 2)
     0.71
