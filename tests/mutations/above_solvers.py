@@ -119,7 +119,7 @@ MUTATIONS = [
     ),
     Mutation(
         "estimators",
-        'swapped = "; are the two views swapped?" if p == other and not advice else ""',
+        'swapped = "; are the two views swapped?" if may_be and not advice else ""',
         'swapped = ""',
         "test_other_number_of_columns",
     ),
@@ -179,7 +179,7 @@ MUTATIONS = [
     ),
     Mutation(
         "cli",
-        "raise FailedError(in_options(reason(error)), FAILED, tuple(_texts(caught))) from error",
+        "raise FailedError(in_options(message(error)), FAILED, said, files) from error",
         "raise",
         "test_remarks_are_not_lost_with_a_fit_that_fails",
     ),
@@ -326,5 +326,17 @@ MUTATIONS = [
         "if not isinstance(name, str) or name not in ESTIMATORS:",
         "if name not in ESTIMATORS:",
         "test_unknown_estimators_are_refused",
+    ),
+    Mutation(
+        "fitting",
+        "not np.all(with_scores(solution) < LOSS)",
+        "not np.all(solution.error_bounds < LOSS)",
+        "test_unsquared_scores_are_asked_for_where_a_large_ridge_hides_theirs",
+    ),
+    Mutation(
+        "fitting",
+        "remarks += coarse_remarks(solution, views.titles.describe)",
+        "pass",
+        "test_numbers_that_doubles_do_not_tell_apart_are_named",
     ),
 ]

@@ -137,13 +137,9 @@ def missing(
 
 def _coming(before: Array, after: Array, k: int) -> float:
     """Return what pairs below the k best may add to these, if they go on to grow."""
-    rest = after[k:]
-    old = np.pad(before[k:], (0, max(0, len(rest) - len(before[k:]))))[: len(rest)]
-    return (
-        float(np.maximum(np.minimum(rest + AHEAD * (rest - old), 1.0) - after[k - 1], 0.0).sum())
-        if len(rest)
-        else 0.0
-    )
+    old = np.concatenate([before, np.zeros(len(after))])[k : len(after)]
+    grown = np.minimum(after[k:] + AHEAD * (after[k:] - old), 1.0)
+    return float(np.sum(np.maximum(grown - after[k - 1], 0.0)))
 
 
 def _ritz(cov: Covariance, span: Pairs, c: int) -> Pairs:
