@@ -68,10 +68,8 @@ def units(
     found: list[ViewUnits] = []
     pair = ridge if isinstance(ridge, tuple) else (ridge, ridge)
     for (mean, var), r in zip(m.views, pair, strict=True):
-        sd = np.sqrt(var)
-        # Rounding of the values alone gives a constant column this much spread.
-        varies = sd > 10 * EPS * np.abs(mean)
-        s = np.where(varies, 1.0 / np.where(varies, sd, 1.0) if scale else 1.0, 0.0)
+        varies = vary(mean, var)
+        s = np.where(varies, 1.0 / np.sqrt(np.where(varies, var, 1.0)) if scale else 1.0, 0.0)
         if isinstance(r, KernelRidge):
             found.append(ViewUnits(mean, s, r.r * r.diagonal * s))
         elif r == "auto":
@@ -79,6 +77,11 @@ def units(
         else:
             found.append(ViewUnits(mean, s, np.full(len(s), float(r))))
     return Units(tuple(found))
+
+
+def vary(mean: Array, var: Array) -> Array:
+    """True for columns that are not constant: rounding of values alone gives these a little spread."""
+    return np.asarray(np.sqrt(var) > 10 * EPS * np.abs(mean))
 
 
 def auto_ridge(dtype: np.dtype[Any]) -> float:

@@ -220,9 +220,11 @@ def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem | 
     The `problem` tells the ridge; without one there is none.
     """
     x, y = solution.ranks
+    if not x:
+        return []
     views = _shrunk(n, (p1, p2), solution, problem)
     level, first = noise_level(n, *views), float(solution.correlations[0])
-    if not x or level.edge <= NOISY or first > level.limit:
+    if level.edge <= NOISY or first > level.limit:
         return []
     ridged = problem is not None and problem.is_ridged
     advice = "Judge by held-out rows (score)" if ridged else "Set a ridge, and judge by held-out rows (score)"

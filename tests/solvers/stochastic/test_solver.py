@@ -40,6 +40,20 @@ def test_the_result_is_measured_in_double_precision(n):
     assert np.allclose(model.training_correlations_, found, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [300, 5000])
+def test_columns_that_are_constant_but_for_rounding_count_for_nothing(n):
+    """Shares add up to one, or nearly: the last digit of their sum may be related to anything."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((n, 6)), rng.random((n, 30))
+    Y /= Y.sum(axis=1)[:, None]
+    Y = np.column_stack([Y, Y.sum(axis=1)])
+    assert 0 < Y[:, -1].std() < 1e-15
+    model = quiet(CCA(1, solver="stochastic", random_state=0), X, Y)
+    best = CCA(1, solver="qr").fit(X, Y).canonical_correlations_[0]
+    assert model.canonical_correlations_[0] <= best + 1e-9
+    assert model.y_weights_[-1, 0] == 0
+
+
 def test_fewer_rows_than_a_minibatch_are_one_minibatch():
     data = planted(60, 4, 4, [0.9, 0.5], random_state=0)
     model = CCA(2, solver="stochastic", random_state=0).fit(data.X, data.y)

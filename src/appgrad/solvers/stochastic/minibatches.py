@@ -10,7 +10,7 @@ import numpy as np
 
 from ...covariance.moments import Moments, moments
 from ...covariance.rows import RowCovariance
-from ...covariance.units import KernelRidge, Ridge, Units, ViewUnits, auto_ridge, working_dtype
+from ...covariance.units import KernelRidge, Ridge, Units, ViewUnits, auto_ridge, vary, working_dtype
 from ...data.arrays import ArrayViews, gathered
 from ...data.finite import require_finite
 from ...data.views import Views
@@ -151,6 +151,7 @@ class Buffer:
     def units(self, m: Moments | None = None) -> Units:
         """Return units of the data themselves, so that running statistics change no coordinates.
 
+        Columns that are constant, but for rounding, count for nothing as long as they are.
         With scale=True the problem is the same one with its ridge multiplied by the variances.
         """
         m, found = self.moments if m is None else m, []
@@ -160,7 +161,7 @@ class Buffer:
                 ridge = auto_ridge(self.rows.dtype) * var
             else:
                 ridge = float(r) * var if self.scale else np.full(len(var), float(r))
-            found.append(ViewUnits(mean, np.ones(len(var)), ridge))
+            found.append(ViewUnits(mean, vary(mean, var).astype(np.float64), ridge))
         return Units(tuple(found))
 
 
