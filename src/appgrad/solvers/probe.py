@@ -10,6 +10,7 @@ from ..covariance.linalg import column_dots, leading_svd
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
+from .canonical import completed
 from .conjugate_gradients import conjugate_gradients
 from .problem import Limits, Products
 
@@ -114,7 +115,12 @@ def missing(
         start = Pairs(A, B, cov.products(A, B), start.rho)
     first = pairs = _ritz(cov, start, start.A.shape[1])
     if len(first.rho) < k:
-        return Missing(0.0, 0.0, 0.0, first, 0.0)
+        # Columns have vanished, because they are not correlated or by rounding.
+        A, B = completed(cov, start.A, start.B, k)
+        pairs = _ritz(cov, Pairs(A, B, cov.products(A, B), first.rho), A.shape[1])
+        if len(pairs.rho) < k:
+            return Missing(0.0, 0.0, 0.0, first, 0.0)
+        first = first._replace(rho=np.pad(first.rho, (0, len(pairs.rho) - len(first.rho))))
     norms, coming, flops = np.zeros(0), 0.0, 0.0
     for _ in range(rounds):
         Z = solved_residuals(cov, M, pairs.products, pairs.rho, steps)
