@@ -44,7 +44,9 @@ class Shrunk(NamedTuple):
         most = self.full * v / (v + self.full)
         smallest = SMALLEST if self.left <= most else 1 / (2 * SPECTRA)
         left = np.linspace(smallest, 1, SPECTRA) * min(self.left, most)
-        found = [(float(t / (1 - t / v)), float(1 - t / v)) for t in left]
+        # The least is that of the most dimensions, which rounding would take for none.
+        kept = np.maximum(1 - left / v, v / (v + self.full))
+        found = [(float(k), float(q)) for k, q in zip(left / kept, kept, strict=True)]
         return [(k, q) for k, q in found if k >= 1] or found[-1:]
 
 
