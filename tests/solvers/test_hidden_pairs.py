@@ -109,6 +109,19 @@ def test_small_stochastic_fits_know_what_they_miss(seed):
     assert any("it may miss" in str(w.message) for w in warned)
 
 
+@pytest.mark.parametrize("solver", ["appgrad", "als", "lobpcg"])
+@pytest.mark.parametrize("seed", range(6))
+def test_few_rows_with_a_ridge_far_above_the_variances_are_probed(solver, seed):
+    """The columns that a probe adds may hide those that are there."""
+    rng = np.random.default_rng(seed)
+    X, Y = (rng.random((11, 9)) < 0.4) * 1.0, (rng.random((11, 4)) < 0.4) * 1.0
+    X[:, 0], Y[:, 3] = [1.0] + [0.0] * 10, Y[:, :2].sum(axis=1) + 6e-3 * rng.standard_normal(11)
+    params = {"n_components": 2, "ridge": 2.71e6, "scale": True}
+    model, warned = said(CCA(**params, solver=solver, tol=1e-3, random_state=0), sp.csr_array(X), Y)
+    best = quiet(CCA(**params, solver="qr"), X, Y).canonical_correlations_
+    assert warned or np.abs(model.canonical_correlations_ - best).max() < 1e-3
+
+
 def test_matrices_are_preconditioned_by_their_inverse():
     """AppGrad on p x p matrices does no worse than on the rows themselves."""
     X, Y = hidden(2000, 50, 1e-2, "twins", 0, strong=2)

@@ -127,6 +127,9 @@ def missing(
         A, B = np.hstack([pairs.A, _unit(Z.x)]), np.hstack([pairs.B, _unit(Z.y)])
         after = _ritz(cov, Pairs(A, B, cov.products(A, B), pairs.rho), len(first.rho))
         norms, flops = norms if len(norms) else Z.norms, flops + Z.flops + cov.flops(A.shape[1])
+        if len(after.rho) < k:
+            # Rounding hides some of them beside the columns added.
+            break
         coming = _coming(pairs.rho, after.rho, k)
         pairs = after
         if coming < enough:
