@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
 
-from appgrad import CCA, KernelCCA
+from appgrad import CCA, KernelCCA, SparseCCA
 from appgrad.covariance.preconditioners import SAMPLED, diagonal, sampled
 from helpers import quiet, said
 
@@ -150,6 +150,30 @@ def test_a_run_without_passes_for_a_probe_says_so():
         model, warned = said(CCA(1, solver="lobpcg", max_passes=passes, random_state=0), X, Y[:, :30])
         assert model.history_[-1]["passes"] < passes
         assert any("had no passes left" in str(w.message) for w in warned) == expected
+
+
+def test_kernels_without_passes_for_a_probe_say_so_and_matrices_need_none():
+    rng = np.random.default_rng(0)
+    X, Y, z = rng.standard_normal((170, 5)), rng.standard_normal((170, 4)), rng.standard_normal(170)
+    X[:, 1], Y[:, 0] = X[:, 0] + 2e-3 * z, 0.95 * z + 0.3 * Y[:, 0]
+    model = KernelCCA(1, kernel="linear", ridge=1e-6, solver="als", max_passes=60, random_state=0)
+    _, warned = said(model, X, Y)
+    assert any("had no passes left" in str(w.message) for w in warned)
+    X, Y = rng.standard_normal((2500, SAMPLED + 20)), rng.standard_normal((2500, 5))
+    Y[:, 0] += 3 * X[:, 0]
+    _, warned = said(CCA(1, solver="als", max_passes=60, random_state=0), X, Y)
+    assert not warned
+
+
+def test_sparse_components_are_not_blamed_for_what_they_leave_out():
+    """Pairs of all columns are stronger than any of two, and there are more of them."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((9000, 20)), rng.standard_normal((9000, 3))
+    Y[:, :2] = X @ np.sign(rng.standard_normal((20, 2))) + 0.1 * Y[:, :2]
+    for passes in (1, 3):
+        model = SparseCCA(1, n_nonzero=(2, 1), solver="stochastic", max_passes=passes, random_state=0)
+        _, warned = said(model, X, Y)
+        assert not any("has not found pairs" in str(w.message) for w in warned)
 
 
 @pytest.mark.parametrize("strong", [0, 2])

@@ -199,7 +199,9 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
-        found = lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome)
+        found = (
+            lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome, kernels=not self.gathers)
+        )
         return found + out_of_budget(outcome, by_residual=True)
 
 

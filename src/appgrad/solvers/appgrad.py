@@ -267,7 +267,12 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return found + lost_in_rounding(outcome) + unprobed(outcome) + out_of_budget(outcome)
+        return (
+            found
+            + lost_in_rounding(outcome)
+            + unprobed(outcome, kernels=not self.gathers)
+            + out_of_budget(outcome)
+        )
 
 
 def spare_passes(limits: Limits) -> int:

@@ -149,13 +149,8 @@ def unfinished(outcome: Outcome) -> list[str]:
     ]
 
 
-def hiding(outcome: Outcome) -> list[str]:
-    """A remark on a run that has not found pairs which rows in memory show."""
-    return hidden_pairs(outcome.options.solver, outcome.solution)
-
-
 def hidden_pairs(solver: str, solution: Solution) -> list[str]:
-    """A remark if pairs that a solution has not found add more than a little to its correlations."""
+    """A remark if rows in memory show pairs that a solution has not found."""
     if not solution.hidden > 3 * LITTLE:
         return []
     return [
@@ -164,11 +159,16 @@ def hidden_pairs(solver: str, solution: Solution) -> list[str]:
     ]
 
 
-def unprobed(outcome: Outcome) -> list[str]:
-    """A remark on a run that ended without a look at directions of low variance, for want of passes."""
+def unprobed(outcome: Outcome, kernels: bool) -> list[str]:
+    """A remark on a run that ended without a look at directions of low variance, for want of passes.
+
+    A sample of rows shows them for narrow views, but not for kernels; p x p matrices, whose condition is
+    known, show them all.
+    """
     options, solution = outcome.options, outcome.solution
     passes, widths = options.limits.passes, (len(solution.x_weights), len(solution.y_weights))
-    known = options.dense or (options.preconditioner == "auto" and max(widths) <= SAMPLED)
+    sampled = options.preconditioner == "auto" and max(widths) <= SAMPLED
+    known = not kernels and (sampled or not np.isnan(solution.condition))
     if outcome.progress.stopped != "converged" or passes is None or known or can_probe(passes, DEEP):
         return []
     return [

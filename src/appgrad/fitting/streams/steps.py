@@ -205,7 +205,8 @@ class StepStream:
         if self.diagnostics is None or self.buffer is None or complete:
             return exact(gathered(*rows), self.problem)
         found = self.diagnostics if self.settled is None else self.settled
-        return estimated(self.buffer, found, self.problem.n_components)
+        sparse = self.options.sparsity is not None
+        return estimated(self.buffer, found, self.problem.n_components, sparse)
 
     def merge(self, other: Any) -> None:
         """Raise: iterates of two streams have no sum."""

@@ -80,7 +80,12 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
+        found += (
+            lost_in_rounding(outcome)
+            + contradicted(outcome)
+            + stalled(outcome)
+            + unprobed(outcome, kernels=not self.gathers)
+        )
         return found + out_of_budget(outcome, by_residual=True)
 
 

@@ -75,10 +75,11 @@ def _sparse_start(warm: RowCovariance, k: int, options: Options) -> tuple[Array,
     return field.dx * A, field.dy * B
 
 
-def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
+def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int, sparse: bool) -> Solution:
     """Return a solution from the last rows read, with correlations on rows they were not fitted to.
 
-    If the run has not been judged, these are rows that no step has used.
+    If the run has not been judged, these are rows that no step has used. Pairs that were not found are
+    looked for, unless components are `sparse`: those leave out much on purpose.
     """
     A, B = leading(diagnostics, k)
     # Error bounds for these rows say nothing about the others.
@@ -89,6 +90,8 @@ def estimated(buffer: Buffer, diagnostics: Diagnostics, k: int) -> Solution:
     if rho is not None:
         # Correlations on rows held out are not raised by the number of dimensions.
         found = found._replace(correlations=rho, ranks=(0, 0))
+    if sparse:
+        return found
     return found._replace(hidden=on_halves(*buffer.halves(), A, B, found.correlations))
 
 

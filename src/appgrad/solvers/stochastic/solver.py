@@ -18,7 +18,7 @@ from ..costs import Cost, Rates, gram_memory, require_memory, small_flops, thin,
 from ..gram import APPROXIMATE, coordinates
 from ..problem import Diagnostics, Limits, Problem, Saved, Solution
 from ..protocol import BATCH_SIZE, Options, Outcome, Run
-from ..shortfall import hiding, lost_in_rounding, out_of_budget, unfinished
+from ..shortfall import hidden_pairs, lost_in_rounding, out_of_budget, unfinished
 from ..sparse.batch import refused_by_steps
 from ..sparse.regressions import require_left
 from ..sparse.thresholds import limited
@@ -74,7 +74,7 @@ class StochasticSolver:
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run that ended on a budget, set by the user or the default one."""
-        found = lost_in_rounding(outcome) + hiding(outcome)
+        found = lost_in_rounding(outcome) + hidden_pairs(outcome.options.solver, outcome.solution)
         return found + (out_of_budget(outcome, has_tol=False) or unfinished(outcome))
 
 
@@ -146,7 +146,7 @@ def _finished(
     wanted = 1 if batches.complete else 2
     allowed = limits.passes is None or views.passes + wanted <= limits.passes
     if stopped in (None, "seconds", "flops") or limits.seconds is not None or not allowed:
-        return estimated(buffer, diagnostics, k)
+        return estimated(buffer, diagnostics, k, options.sparsity is not None)
     m = buffer.moments if batches.complete else moments(views, problem.center)
     cov = RowCovariance(views, m, buffer.units(m), dtype=np.float64)
     found = _measured(cov, at_hand, diagnostics, k, options)
