@@ -42,28 +42,31 @@ class Truth:
         return x.astype(np.float64), y.astype(np.float64)
 
     @cached_property
-    def answers(self) -> list[np.ndarray]:
-        """Correlations of the exact problem, and of those without directions that are not determined."""
-        found = [self.correlations]
+    def answers(self) -> list[tuple[np.ndarray, float]]:
+        """Correlations of the exact problem, and of those without directions that are not determined.
+
+        Each is followed by its blur.
+        """
+        found = [(self.correlations, 0.0)]
         if not self.without_ridge:
             return found
         hidden = [[s * 1.000001 for s in side if s < self.cut] for side in self.strengths]
         cuts = {(x, y) for x in (0.0, *hidden[0][-1:]) for y in (0.0, *hidden[1][-1:])}
         for below in sorted(hidden[0] + hidden[1])[:6]:
             cuts.add((below, below))
-        return found + [self._solved(self.exact, pair) for pair in sorted(cuts - {(0.0, 0.0)})]
+        others = sorted(cuts - {(0.0, 0.0)})
+        return found + [(self._solved(self.exact, pair), self._blur(pair)) for pair in others]
 
-    @cached_property
-    def blur(self) -> float:
-        """How far answers without hidden directions depend on the units in which these are chosen.
+    def _blur(self, cut: tuple[float, float]) -> float:
+        """How far an answer without these directions depends on the units in which they are chosen.
 
         It is the strongest direction left out over the weakest one kept: 1e-16 for a rounded total, and
         large where strengths fall gradually.
         """
         found = 0.0
-        for side in self.strengths:
-            left, kept = side[side < self.cut], side[side >= self.cut]
-            if self.without_ridge and len(left) and len(kept):
+        for side, below in zip(self.strengths, cut, strict=True):
+            left, kept = side[side < below], side[side >= below]
+            if len(left) and len(kept):
                 found = max(found, float(left.max() / kept.min()))
         return found
 
@@ -108,8 +111,8 @@ class Truth:
         if first <= 1e-6:
             return first
         excused = 0.0 if len(self.vagueness) < k else ALLOWED * float(self.vagueness[:k].max())
-        others = min((_distance(found, answer) for answer in self.answers[1:]), default=np.inf)
-        return max(0.0, min(first, others - self.blur) - excused)
+        others = min((_distance(found, answer) - blur for answer, blur in self.answers[1:]), default=np.inf)
+        return max(0.0, min(first, others) - excused)
 
     def nearest(self, value: float) -> float:
         """Distance of a value to a right correlation, of whatever rank.
@@ -117,11 +120,11 @@ class Truth:
         Where directions may be left out, it is not known to the last digit which: what rounding of the data
         changes is taken off.
         """
-        right = [c for answer in self.answers for c in answer]
-        off = float(min(abs(c - type(c)(value)) for c in right)) if right else np.inf
+        right = [float(abs(c - type(c)(value))) - blur for answer, blur in self.answers for c in answer]
+        off = max(0.0, min(right, default=np.inf))
         if len(self.answers) == 1:
             return off
-        return max(0.0, off - self.blur - ALLOWED * float(self.vagueness.max(initial=0.0)))
+        return max(0.0, off - ALLOWED * float(self.vagueness.max(initial=0.0)))
 
     def _solved(self, exact: Exact, cut: tuple[float, float] = (0.0, 0.0)) -> np.ndarray:
         params = self.setting.params

@@ -76,3 +76,28 @@ def test_a_wrong_answer_is_printed_and_repeated(tmp_path):
     assert done.returncode == 1, done.stderr
     assert "silent error (direct)" in done.stdout
     assert "--seed 5 --case " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("seed", "case"),
+    [
+        (4, 142),  # stochastic, float32: measured in single precision
+        (201, 218),  # exact, a huge ridge: scores are small differences
+        (201, 306),  # a kernel of a constant column
+        (201, 447),  # lobpcg without a preconditioner, columns 4e-9 apart
+        (202, 152),  # a kernel of sparse rows far from zero
+        (202, 198),  # covariances of shares
+        (202, 1759),  # a kernel whose ridge is below rounding, stochastic
+        (202, 1972),  # appgrad, float32
+        (202, 2360),  # more components than directions that are related
+        (302, 398),  # appgrad, low rank
+        (777001, 1843),  # stochastic: the sum of shares varies in its last digit
+        (777002, 895),  # appgrad: columns lost in rounding
+        (888001, 21),  # appgrad: a probe hides the pairs it looks at
+        (888001, 3650),  # exact, float32: a ridge below what rounding leaves
+        (20261118, 3465),  # qr, float32: columns that differ by a few roundings
+    ],
+)
+def test_what_was_found_once_stays_mended(seed, case):
+    found = fuzz.tried(seed, case)
+    assert not found.verdict.failures, found.text

@@ -24,7 +24,8 @@ class Whitening(NamedTuple):
 
     `null` (p x m) are directions left out in which S is at rounding level and there is no ridge. Covariances
     cannot tell whether they have a little variance or none. `weak` are the columns of W in which S is near
-    that level, such as those that a ridge has kept.
+    that level, such as those that a ridge has kept. `neglected` is the squared correlation that directions
+    left out have at most, with the ridge.
     """
 
     W: Array
@@ -32,6 +33,7 @@ class Whitening(NamedTuple):
     condition: float
     null: Array
     weak: Array
+    neglected: float = 0.0
 
 
 def equilibration(variances: Array) -> Array:
@@ -73,11 +75,16 @@ def whitening(S: Array, ridge: Array, precision: float = EPS) -> Whitening:
     W[live] = t[:, None] * (V[:, keep] / np.sqrt(E[keep]))
     own = E - r @ V**2
     rank = min(int(np.count_nonzero(_significant(own, E[-1], precision))), rank_below)
-    if not np.any(r > 0):
+    neglected = 0.0
+    if np.any(r > 0):
+        left = np.maximum(own, len(E) * EPS * E[-1])[~keep]
+        neglected = float(np.max(left / (left + (r @ V**2)[~keep]), initial=0.0))
+    else:
         null = np.zeros((len(S), np.count_nonzero(~keep)))
         null[live] = t[:, None] * V[:, ~keep]
     condition = condition_of(E, keep, ridged=True, null=null.shape[1])
-    return Whitening(W, rank, condition, null, ~_significant(own, E[-1], 16 * precision)[keep])
+    weak = ~_significant(own, E[-1], 16 * precision)[keep]
+    return Whitening(W, rank, condition, null, weak, neglected)
 
 
 def inverse_root(G: Array, precision: float = EPS) -> Array:

@@ -78,7 +78,8 @@ class MatrixCovariance:
         # Far from zero, squares cancel.
         sds = [np.where((m.var > 0) & (m.mean != 0), np.sqrt(m.var), np.inf) for m in self.moments.views]
         far = max(float(np.max(np.abs(m.mean) / sd)) for m, sd in zip(self.moments.views, sds, strict=True))
-        return Rounding(EPS * (1 + far), condition, terms=self._terms)
+        lost = max(wx.neglected, wy.neglected)
+        return Rounding(EPS * (1 + far), condition, terms=self._terms, neglected=lost)
 
     def at(self, dtype: Any) -> MatrixCovariance:
         """This operator itself: matrices stay in double precision."""
