@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn import config_context
 
 from appgrad import CCA, KernelCCA, SparseCCA
-from appgrad.covariance.preconditioners import SAMPLED, diagonal, sampled
+from appgrad.covariance.preconditioners import NARROW, diagonal, sampled
 from helpers import quiet, said
 
 FORMS = {
@@ -135,7 +135,7 @@ def test_matrices_are_preconditioned_by_their_inverse():
 @pytest.mark.parametrize("strong", [0, 2])
 def test_wide_views_are_probed(solver, strong):
     """Too many columns for the covariance of a sample: conjugate gradients look for what is missing."""
-    X, Y = hidden(2600, SAMPLED + 20, 1e-3, "twins", 0, strong=strong)
+    X, Y = hidden(2600, NARROW + 20, 1e-3, "twins", 0, strong=strong)
     Y = Y[:, :30]
     # No room for p x p matrices.
     with config_context(working_memory=1):
@@ -145,11 +145,20 @@ def test_wide_views_are_probed(solver, strong):
 
 
 def test_a_run_without_passes_for_a_probe_says_so():
-    X, Y = hidden(2600, SAMPLED + 20, 1e-3, "twins", 0, strong=2)
+    X, Y = hidden(2600, NARROW + 20, 1e-3, "twins", 0, strong=2)
     for passes, expected in ((60, True), (400, False)):
         model, warned = said(CCA(1, solver="lobpcg", max_passes=passes, random_state=0), X, Y[:, :30])
         assert model.history_[-1]["passes"] < passes
         assert any("had no passes left" in str(w.message) for w in warned) == expected
+
+
+def test_passes_kept_for_a_probe_are_said(rng):
+    X, Y = rng.standard_normal((300, 20)), rng.standard_normal((300, 20))
+    model = CCA(2, solver="appgrad", preconditioner="jacobi", tol=1e-12, random_state=0)
+    _, warned = said(model.set_params(max_passes=110), X, Y)
+    assert any("69.0 passes (others were kept for a look" in str(w.message) for w in warned)
+    _, warned = said(model.set_params(max_passes=50), X, Y)
+    assert any("50.0 passes and" in str(w.message) for w in warned)
 
 
 def test_kernels_without_passes_for_a_probe_say_so_and_matrices_need_none():
@@ -159,7 +168,7 @@ def test_kernels_without_passes_for_a_probe_say_so_and_matrices_need_none():
     model = KernelCCA(1, kernel="linear", ridge=1e-6, solver="als", max_passes=60, random_state=0)
     _, warned = said(model, X, Y)
     assert any("had no passes left" in str(w.message) for w in warned)
-    X, Y = rng.standard_normal((2500, SAMPLED + 20)), rng.standard_normal((2500, 5))
+    X, Y = rng.standard_normal((2500, NARROW + 20)), rng.standard_normal((2500, 5))
     Y[:, 0] += 3 * X[:, 0]
     _, warned = said(CCA(1, solver="als", max_passes=60, random_state=0), X, Y)
     assert not warned

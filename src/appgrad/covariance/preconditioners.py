@@ -20,7 +20,7 @@ DIRECTIONS, WARM_UP_ROWS = 80, 2000
 MARGIN = 1.05
 # Views of at most this many columns are preconditioned by the covariance of a sample of this many rows for
 # each column: its eigenvectors take less than a second.
-SAMPLED, SAMPLE_ROWS = 1000, 4
+NARROW, SAMPLE_ROWS = 1000, 4
 # Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others.
 SHOWN_ROWS = 30
 
@@ -37,7 +37,7 @@ def warm_up_rows(views: Views, endless: bool = False) -> int:
 
 def sample_rows(views: Views) -> int:
     """Number of rows to sample for the covariances of narrow views: four for each column, at least 2000."""
-    narrow = max((p for p in views.widths if p <= SAMPLED), default=0)
+    narrow = max((p for p in views.widths if p <= NARROW), default=0)
     return min(views.n_samples, max(WARM_UP_ROWS, SAMPLE_ROWS * narrow))
 
 

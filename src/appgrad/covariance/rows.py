@@ -17,7 +17,7 @@ from ..machine.memory import budget
 from .matrices import MatrixCovariance
 from .moments import second_moments, shifted, to_dense
 from .operators import Cross, Matrices, bounded, dimensions
-from .preconditioners import SAMPLED, Preconditioner, jacobi, low_rank, sample_rows, sampled, warm_up_rows
+from .preconditioners import NARROW, Preconditioner, jacobi, low_rank, sample_rows, sampled, warm_up_rows
 from .products import RowProducts
 from .thin import add_gathered
 from .units import Units
@@ -106,7 +106,7 @@ class RowCovariance(RowProducts):
         sides, centred = [], any(np.any(view.mean) for view in self.units.views)
         for x, side, u in zip((drawn.x, drawn.y), jacobi(self), self.units.views, strict=True):
             assert side is not None
-            if len(side.d) <= SAMPLED:
+            if len(side.d) <= NARROW:
                 Z = (to_dense(x).astype(np.float64) - u.mean) * (u.scale * side.d)
                 Z = Z - Z.mean(axis=0) if centred else Z
                 # Values are known to their own rounding, which is larger far from zero.

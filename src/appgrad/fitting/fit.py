@@ -18,7 +18,7 @@ from ..machine.threads import are_few, blas_limit, limit_for_factor
 from ..solvers.costs import OVERSAMPLING, READING
 from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
-from ..solvers.shortfall import ROUNDED, hidden_pairs, with_scores
+from ..solvers.shortfall import NOTABLE, hidden_pairs, with_scores
 from .checkpoint import Checkpoint, CheckpointFile
 from .projection import in_precision
 from .remarks import (
@@ -151,9 +151,9 @@ def fit_of_stream(
         solution = solve()
     seconds, tcc = time.perf_counter() - start, float(solution.correlations.sum())
     remarks: list[Remark] = []
-    if not np.isnan(solution.condition) and not np.all(with_scores(solution) < ROUNDED):
+    if not np.isnan(solution.condition) and not np.all(with_scores(solution) < NOTABLE):
         reason, advice = f"the covariances are ill-conditioned ({solution.condition:.1e})", "a ridge"
-        if np.all(solution.error_bounds < ROUNDED):
+        if np.all(solution.error_bounds < NOTABLE):
             reason = "scores are small differences of columns that nearly depend on each other"
             advice = "fewer components"
         text = f"{reason}, and the rows are gone: use {advice}, or fit with solver='qr'"

@@ -14,9 +14,6 @@ from ..solvers import registry
 from ..solvers.problem import Limits, Problem
 from ..solvers.protocol import Options
 
-# Budgets whose names are the same in parameters and in limits.
-BUDGETS = tuple((name, name) for name in ("passes", "seconds", "flops"))
-
 
 def checked(params: dict[str, Any], kind: str = registry.LINEAR) -> tuple[Problem, Options]:
     """Return the problem and options of these parameters, or raise an error that names the parameter.
@@ -66,7 +63,8 @@ def require_settings(problem: Problem, options: Options) -> None:
     checked(
         problem._asdict()
         | options._asdict()
-        | {f"max_{short}": getattr(limits, name) for short, name in (("iter", "iterations"), *BUDGETS)}
+        | {"max_iter": limits.iterations, "max_passes": limits.passes}
+        | {"max_seconds": limits.seconds, "max_flops": limits.flops}
         | {name: "auto" for name in ("oversampling", "step_size") if getattr(options, name) is None}
         | {"covariance": "dense" if options.dense else "auto"}
         | dict.fromkeys(("checkpoint", "callback", "verbose"))

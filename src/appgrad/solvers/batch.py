@@ -11,7 +11,7 @@ import numpy as np
 
 from ..covariance.build import operator
 from ..covariance.operators import Covariance, Rounding
-from ..covariance.preconditioners import SAMPLED, Preconditioner, jacobi, sample_rows, warm_up_rows
+from ..covariance.preconditioners import NARROW, Preconditioner, jacobi, sample_rows, warm_up_rows
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import EPS
@@ -91,7 +91,7 @@ class BatchSolver:
         By default it is that of a sample of rows for narrow views, and the inverse itself of p x p matrices.
         """
         kind, passes = preconditioner_kind(options.preconditioner, views), options.limits.passes
-        narrow = (max if kind == "lowrank" else min)(views.widths) <= SAMPLED
+        narrow = (max if kind == "lowrank" else min)(views.widths) <= NARROW
         if (
             options.preconditioner == "auto"
             and self.gathers

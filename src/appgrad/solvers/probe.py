@@ -156,8 +156,8 @@ def _ritz(cov: Covariance, span: Pairs, c: int) -> Pairs:
     A, B, (xx, xy, yx, yy), _ = span
     views = zip(cov.moments.views, cov.units.views, strict=True)
     weights = [m.var * u.scale**2 for m, u in views]
-    Wx = _uncorrelated(A.T @ xx, column_dots(A, A, weights[0]), 16 * len(A) * cov.precision)
-    Wy = _uncorrelated(B.T @ yy, column_dots(B, B, weights[1]), 16 * len(B) * cov.precision)
+    Wx = _told_apart(A.T @ xx, column_dots(A, A, weights[0]), 16 * len(A) * cov.precision)
+    Wy = _told_apart(B.T @ yy, column_dots(B, B, weights[1]), 16 * len(B) * cov.precision)
     T = Wx.T @ (A.T @ xy) @ Wy
     if min(T.shape):
         P, rho, Q, _ = leading_svd(T, min(c, *T.shape))
@@ -167,7 +167,7 @@ def _ritz(cov: Covariance, span: Pairs, c: int) -> Pairs:
     return Pairs(A @ P, B @ Q, (xx @ P, xy @ Q, yx @ P, yy @ Q), rho)
 
 
-def _uncorrelated(G: Array, sizes: Array, rounding: float) -> Array:
+def _told_apart(G: Array, sizes: Array, rounding: float) -> Array:
     """Coefficients of uncorrelated scores of variance one, from their covariances and squared terms.
 
     Covariances are known to `rounding` of the terms.

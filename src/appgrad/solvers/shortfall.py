@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.operators import Rounding
-from ..covariance.preconditioners import SAMPLED
+from ..covariance.preconditioners import NARROW
 from ..machine.arrays import EPS, Array
 from ..machine.readable import number
 from .probe import DEEP, LEAST, can_probe
@@ -17,7 +17,7 @@ from .protocol import Outcome
 DEPENDENT = 1e6
 # Bounds of rounding errors above this are worth a warning: errors themselves are a tenth of them at most
 # (near-collinear columns, 5 to 50 of them).
-ROUNDED = 3e-5
+NOTABLE = 3e-5
 # Steps on minibatches are noisy: a third of a thousandth of the correlation is little to miss.
 LITTLE = 3e-4
 # What a run may miss, in all, where that is known and not estimated.
@@ -50,9 +50,12 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
     before = f", before tol={options.tol:g} was reached" if has_tol else ""
     if by_residual:
         before += f" (largest residual {outcome.worst:.2g})"
+    allowed, kept = options.limits.passes, ""
+    if progress.stopped == "passes" and allowed is not None and allowed - outcome.passes > DEEP / 2:
+        kept = " (others were kept for a look at directions of low variance)"
     return [
         f"{options.solver} stopped at its {BUDGETS[progress.stopped]} after {steps}, "
-        f"{outcome.passes:.1f} passes and {progress.seconds:.1f} s{before}: the result "
+        f"{outcome.passes:.1f} passes{kept} and {progress.seconds:.1f} s{before}: the result "
         f"captures a total correlation of {outcome.captured:.4f}. Allow more, or judge by held-out rows "
         "(score) whether that is enough"
     ]
@@ -61,7 +64,7 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
 def rounded(outcome: Outcome, bounds: Array, advice: str) -> list[str]:
     """A remark if rounding may have changed correlations by more than a little; NaN is not known."""
     worst = float(np.max(np.where(np.isnan(bounds), np.inf, bounds)))
-    if worst <= ROUNDED:
+    if worst <= NOTABLE:
         return []
     amount = f"up to {worst:.1g}" if worst < 1 else "an unknown amount"
     return [
@@ -167,7 +170,7 @@ def unprobed(outcome: Outcome, kernels: bool) -> list[str]:
     """
     options, solution = outcome.options, outcome.solution
     passes, widths = options.limits.passes, (len(solution.x_weights), len(solution.y_weights))
-    sampled = options.preconditioner == "auto" and max(widths) <= SAMPLED
+    sampled = options.preconditioner == "auto" and max(widths) <= NARROW
     known = not kernels and (sampled or not np.isnan(solution.condition))
     if outcome.progress.stopped != "converged" or passes is None or known or can_probe(passes, DEEP):
         return []

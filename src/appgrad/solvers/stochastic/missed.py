@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...covariance.linalg import column_dots, leading_svd
-from ...covariance.preconditioners import SAMPLED
+from ...covariance.preconditioners import NARROW
 from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ..problem import Solution
@@ -13,7 +13,7 @@ from ..problem import Solution
 
 def on_all_rows(cov: RowCovariance, found: Solution, k: int) -> float:
     """Return the share of the correlation that a solution on rows in memory misses; NaN for many columns."""
-    if max(cov.units.widths) > SAMPLED:
+    if max(cov.units.widths) > NARROW:
         return np.nan
     small = cov.on_matrices()
     wx, wy = small.whitened
