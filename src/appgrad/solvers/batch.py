@@ -148,7 +148,8 @@ class BatchSolver:
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
         algorithm, limits = self.algorithm(ready)
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
-        precise = None
+        # Products that cost no pass are computed again for the result: those of a run have drifted.
+        precise = cov if matrices else None
         if cov.dtype == np.float32 and (limits.passes is None or limits.passes >= SHORT):
             # Keep a pass to measure the result in double precision.
             precise = cov.at(np.float64)
@@ -187,12 +188,15 @@ def finished(
 ) -> Solution:
     """Return the solution at the best state of a run; of one that has ended, by the `precise` operator."""
     A, B = diagnostics.A.astype(np.float64, copy=False), diagnostics.B.astype(np.float64, copy=False)
+    products, rho = diagnostics.products, diagnostics.correlations
+    if precise is not None and stopped is not None:
+        cov, products, rho = precise, None, None
     # Computed once: with Gram matrices, it takes a pass.
     ridged = cov.ridged(A, B)
-    if diagnostics.products is None or _hides_variances(cov):
+    if products is None or _hides_variances(cov):
         plain = cov.products(A, B, ridge=False)
     else:
-        xx, xy, yx, yy = diagnostics.products
+        xx, xy, yx, yy = products
         plain = xx - ridged[0], xy, yx, yy - ridged[1]
     most = directions(cov, A, B, plain)
     if min(most) < k:
@@ -201,13 +205,9 @@ def finished(
         # Checked without the ridge, which hides missing directions.
         most = directions(cov, A, B, plain)
         require_directions(k, *most)
-    elif diagnostics.correlations is not None and not np.any(np.diff(diagnostics.correlations) > 0):
-        return solution(
-            cov, diagnostics.correlations, A, B, plain, ridged=ridged, norm=norm, rounding=rounding
-        )
+    elif rho is not None and not np.any(np.diff(rho) > 0):
+        return solution(cov, rho, A, B, plain, ridged=ridged, norm=norm, rounding=rounding)
     measured = partial(canonical, cov, A, B, k, plain, ridged, norm if own_norm else None, rounding)
-    if precise is not None and stopped is not None:
-        measured = partial(canonical, precise, A, B, k, norm=norm if own_norm else None, rounding=rounding)
     try:
         return measured()
     except FlatError:
