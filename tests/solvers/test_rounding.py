@@ -202,3 +202,14 @@ def test_results_of_single_precision_are_measured_in_double():
     U, V = model.transform(X.astype(float), Y.astype(float))
     found = [np.corrcoef(*uv)[0, 1] for uv in zip(U.T, V.T, strict=True)]
     np.testing.assert_allclose(model.training_correlations_, found, atol=1e-8)
+
+
+@pytest.mark.parametrize(("size", "eps"), [(1e12, 1e-10), (1e14, 1e-12)])
+def test_a_ridge_that_vanishes_beside_the_variances_is_bounded(rng, size, eps):
+    """Units in which it is seen have no digits left for small differences: it is raised, and that is said."""
+    X, Y, z = rng.standard_normal((400, 3)), rng.standard_normal((400, 2)), rng.standard_normal(400)
+    X[:, 1], Y[:, 0] = X[:, 0] + eps * z, 0.9 * z + 0.4 * Y[:, 0]
+    model, warned = said(CCA(1, ridge=1e-9, solver="qr"), X * [size, size, 1], Y)
+    right = quiet(CCA(1, ridge=0, solver="qr"), X, Y).canonical_correlations_
+    assert abs(model.canonical_correlations_ - right) < model.error_bounds_
+    assert warned

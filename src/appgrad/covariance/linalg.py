@@ -205,17 +205,20 @@ class Triangle(NamedTuple):
 class Factor(NamedTuple):
     """One centred view as U diag(s) V' in units in which its ridge is c I.
 
-    Directions with values of s up to `lost` were left out, not counting those known to be empty.
+    Directions with values of s up to `lost` were left out, not counting those known to be empty. In others,
+    `raised` is the part of c by which the ridge was raised.
     """
 
     U: Array
     s: Array
     c: float
     lost: float = 0.0
+    raised: Array | float = 0.0
 
     def neglected(self, n: int) -> float:
-        """The squared correlation that directions left out have at most, with the ridge."""
-        return self.lost**2 / (self.lost**2 + n * self.c) if self.lost > 0 else 0.0
+        """The squared correlation that is lost at most: in directions left out, and by a ridge raised."""
+        left_out = self.lost**2 / (self.lost**2 + n * self.c) if self.lost > 0 else 0.0
+        return max(left_out, float(np.max(n * self.raised / (self.s**2 + n * self.c), initial=0.0)))
 
     def shrinkage(self, n: int) -> Array:
         """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""

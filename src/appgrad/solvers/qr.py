@@ -21,6 +21,8 @@ from .problem import Problem, Solution
 # A column rounded to the precision eps is off by at most eps / 2 of its values, and its combinations with
 # others by less than this many eps of all of theirs.
 ROUNDED = 2
+# The least ridge over the variance of a column: values so far apart still have four digits.
+FLOOR = 1e-24
 
 
 def qr(views: Views, problem: Problem) -> Solution:
@@ -59,7 +61,7 @@ def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) ->
     of others: with a ridge they may be in any units.
     """
     scale = units.scale
-    t, c = isotropic(var * scale * scale, units.ridge, floor=1e-20)
+    t, c = isotropic(var * scale * scale, units.ridge, floor=FLOOR)
     R = R * (scale * t)
     with limit_for_factor(max(R.shape)):
         U, s, Vt = np.linalg.svd(R, full_matrices=False)
@@ -69,7 +71,8 @@ def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) ->
     keep = varies & (s > R.shape[1] * eps * values)
     # Without a ridge, a direction that varies a little more than rounded values do may be noise or not.
     left = s[~keep] if c > 0 else s[varies & ~keep & (s > ROUNDED * eps * values)]
-    return Factor(U[:, keep], s[keep], c, max(left, default=0.0)), Vt[keep].T, t
+    raised = Vt[keep] ** 2 @ np.maximum(c - units.ridge * t * t, 0.0) if c > 0 else 0.0
+    return Factor(U[:, keep], s[keep], c, max(left, default=0.0), raised), Vt[keep].T, t
 
 
 def _mean_squares(R: Array, n: int) -> Array:
