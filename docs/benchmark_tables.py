@@ -206,7 +206,7 @@ def _small(page: Page, record: Record) -> None:
     rows = []
     for r in record["rows"]:
         cells = [
-            (f"{1e3 * r[how]['one']:.3g}", f"{r[how]['all'] / r[how]['one']:.2g}")
+            (f"{1e3 * r[how]['one']:.1f}", f"{r[how]['all'] / r[how]['one']:.1f}")
             for how in ("alone", "busy")
         ]
         rows.append((r["name"], *cells[0], *cells[1]))
