@@ -267,4 +267,10 @@ MUTATIONS = [
         "parts = (data,)",
         "test_masked_values_are_refused_wherever_they_come_in[rows]",
     ),
+    Mutation(
+        "covariance",
+        "lost = max(wx.neglected, wy.neglected)",
+        "lost = 0.0",
+        "test_what_was_found_once_stays_mended[888001-3650]",
+    ),
 ]

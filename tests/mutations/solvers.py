@@ -297,4 +297,22 @@ MUTATIONS = [
         "s[:0]",
         "test_what_single_precision_leaves_in_doubt_is_said",
     ),
+    Mutation(
+        "solvers",
+        "np.maximum(c - units.ridge * t * t, 0.0)",
+        "np.zeros(len(t))",
+        "test_a_ridge_that_vanishes_beside_the_variances_is_bounded",
+    ),
+    Mutation(
+        "solvers",
+        "precise = cov if matrices else None",
+        "precise = None",
+        "test_what_was_found_once_stays_mended[271828-2715]",
+    ),
+    Mutation(
+        "solvers",
+        'progress.stopped == "passes" and allowed is not None',
+        "False and allowed is not None",
+        "test_passes_kept_for_a_probe_are_said",
+    ),
 ]
