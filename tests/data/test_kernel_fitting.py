@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
@@ -11,6 +12,7 @@ import naive
 from appgrad import KernelCCA, load, open_views
 from appgrad.data import kernel_fitting
 from appgrad.data.kernel_fitting import default_ridge, median_gamma
+from appgrad.data.kernels import Kernel
 from helpers import quiet, sparse_counts
 from kernel_problems import assert_same_scores, related
 
@@ -185,3 +187,23 @@ def test_a_constant_view_has_no_components(rng):
     for solver in ("auto", "lobpcg", "appgrad", "als", "stochastic"):
         with pytest.raises(ValueError, match="remove constant columns"):
             KernelCCA(1, kernel="linear", ridge=0.1, solver=solver).fit(X, np.ones((40, 1)))
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e6, 1e8])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_distances_keep_what_is_small_beside_a_large_column(rng, size, form):
+    """Two groups far apart: what tells rows within a group apart is lost in the squares of their values."""
+    group = rng.choice([0.0, 1.0], 60, p=[0.8, 0.2])
+    X = np.column_stack([rng.standard_normal((60, 3)), 1e6 * group]) * size
+    exact = cdist(X, X, "sqeuclidean")
+    gamma = 1 / np.median(exact[np.triu_indices(60, 1)])
+    assert median_gamma(form(X)) == pytest.approx(gamma, rel=1e-10)
+    K = Kernel("rbf", gamma)(form(X), form(X))
+    np.testing.assert_allclose(K, np.exp(-gamma * exact), rtol=0, atol=1e-11)
+    quiet(KernelCCA(1, ridge=0.1), form(X), X[:, :1] + rng.standard_normal((60, 1)) * size)
+
+
+def test_rows_too_large_for_distances_are_refused(rng):
+    X = rng.standard_normal((20, 2)) * 1e200
+    with pytest.raises(ValueError, match="rescale"):
+        KernelCCA(1).fit(X, X)

@@ -273,4 +273,10 @@ MUTATIONS = [
         "lost = 0.0",
         "test_what_was_found_once_stays_mended[888001-3650]",
     ),
+    Mutation(
+        "data",
+        "large = gamma * EPS * sizes * sizes > ACCURATE",
+        "large = sizes > np.inf",
+        "test_distances_keep_what_is_small_beside_a_large_column",
+    ),
 ]

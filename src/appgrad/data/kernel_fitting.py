@@ -13,11 +13,24 @@ from ..machine.arrays import EPS, Array, Matrix
 from ..machine.memory import budget
 from .arrays import gathered
 from .finite import require_finite
-from .kernels import Fourier, Gram, Kernel, Map, MappedViews, Nystroem, shifted, stored
+from .kernels import (
+    ACCURATE,
+    Fourier,
+    Gram,
+    Kernel,
+    Map,
+    MappedViews,
+    Nystroem,
+    shifted,
+    squared_distances,
+    stored,
+)
 from .views import Block, Views
 
 # Number of rows from which the median distance and the variances in feature space are computed.
 SAMPLE = 1000
+# Number of those from which it is first computed, by differences of all columns.
+FEW = 100
 # If rows are scarce, the default ridge leaves one effective dimension for ROWS_PER_DIMENSION of them, at most
 # 1 / SHOWN of what a sample can show; otherwise it is FLOOR times the variance (docs/decisions/0007).
 ROWS_PER_DIMENSION, SHOWN, FLOOR = 20, 2, 1e-7
@@ -155,15 +168,24 @@ def features(
 
 def median_gamma(rows: Matrix) -> float:
     """One over the squared median distance of these rows; of pairs that differ, if most do not."""
-    # Slow to import, and linear models need no distances.
-    from sklearn.metrics.pairwise import euclidean_distances
-
     if not sp.issparse(rows):
         # Distances of rows far from zero would cancel.
         rows = rows - np.mean(rows, axis=0, dtype=np.float64)
-    squares = euclidean_distances(rows, squared=True)[np.triu_indices(rows.shape[0], 1)]
+    # Slow to import, and linear models need no distances.
+    from scipy.spatial.distance import cdist
+
+    few = rows[:FEW].toarray() if sp.issparse(rows) else rows[:FEW]
+    about = _over_median(cdist(few, few, "sqeuclidean"), 0.0)
+    distances = squared_distances(rows, rows, about)
     # Rounding leaves identical rows a little apart.
-    apart = squares[squares > 1e-12 * squares.max(initial=0.0)]
+    rounding = ACCURATE * float(distances.max(initial=0.0))
+    return _over_median(distances, min(rounding, 10 * ACCURATE / about) if about > 0 else rounding)
+
+
+def _over_median(distances: Array, rounding: float) -> float:
+    """One over the median of squared distances; of those above `rounding`, if most are not."""
+    squares = distances[np.triu_indices(len(distances), 1)]
+    apart = squares[squares > rounding]
     if not len(apart):
         return 1.0
     return 1 / float(np.median(squares if 2 * len(apart) > len(squares) else apart))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from ..machine.arrays import Array, Matrix
+from ..machine.arrays import EPS, Array, Matrix
 from ..machine.memory import budget
 from .arrays import ArrayViews
 from .blocks import BLOCK_BYTES
@@ -19,6 +19,8 @@ from .finite import require_finite
 from .views import Block, Part, Titles, Views
 
 KERNELS = ("rbf", "linear", "poly", "cosine", "precomputed")
+# The largest error of a number of kernel="rbf" by rounding.
+ACCURATE = 1e-12
 
 
 class Kernel(NamedTuple):
@@ -45,13 +47,10 @@ class Kernel(NamedTuple):
 
         x, rows = x.astype(np.float64, copy=False), rows.astype(np.float64, copy=False)
         if self.name == "rbf":
-            with np.errstate(over="ignore", invalid="ignore"):
-                K = pairwise.euclidean_distances(x, rows, squared=True)
+            K = squared_distances(x, rows, self.gamma)
+            with np.errstate(over="ignore"):
                 K *= -self.gamma
-                K = np.asarray(np.exp(K, out=K))
-            if not np.all(np.isfinite(K)):
-                raise ValueError("distances of kernel='rbf' overflow: rescale the columns")
-            return K
+            return np.asarray(np.exp(K, out=K))
         if self.name == "cosine":
             return np.asarray(pairwise.cosine_similarity(_levelled(x), _levelled(rows), dense_output=True))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -220,6 +219,34 @@ class MappedViews(DerivedViews):
     def take(self, rows: Array) -> MappedViews:
         """Features of these rows."""
         return MappedViews(self.views.take(rows), *self.maps)
+
+
+def squared_distances(x: Matrix, rows: Matrix, gamma: float) -> Array:
+    """|x_i - row_j|^2, so that gamma times it is off by no more than about 1e-12.
+
+    Differences of squares, |x|^2 - 2 x'y + |y|^2, are fast, but lose what is small beside a large column: of
+    such columns of `rows`, differences are squared.
+    """
+    # Slow to import, and linear models need no distances.
+    from scipy.spatial.distance import cdist
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    sizes = abs(rows).max(axis=0)
+    sizes = np.ravel(sizes.toarray() if sp.issparse(sizes) else sizes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        large = gamma * EPS * sizes * sizes > ACCURATE
+        if np.any(large):
+            parts = [m.tocsc() if sp.issparse(m) else m for m in (x, rows)]
+            dense = [m[:, large].toarray() if sp.issparse(m) else m[:, large] for m in parts]
+            x, rows = (m[:, ~large] for m in parts)
+            found = cdist(*dense, "sqeuclidean")
+        else:
+            found = np.zeros((x.shape[0], rows.shape[0]))
+        if not np.all(large):
+            found += euclidean_distances(x, rows, squared=True)
+    if not np.all(np.isfinite(found)):
+        raise ValueError("distances of rows overflow: rescale the columns")
+    return np.asarray(found)
 
 
 def _levelled(x: Matrix) -> Matrix:
