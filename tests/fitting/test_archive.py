@@ -10,12 +10,13 @@ import pytest
 from sklearn.datasets import load_linnerud
 
 import appgrad
-from appgrad import CCA, load
+from appgrad import CCA, KernelCCA, load
 from appgrad.estimators.provenance import Origin
-from appgrad.fitting import archive
+from appgrad.fitting import archive, saved_state
 from appgrad.fitting.saved_state import packed, records, unpacked
 from appgrad.inference.holdout import HeldOut
 from appgrad.solvers.problem import Limits
+from helpers import quiet
 
 
 @pytest.fixture
@@ -119,6 +120,10 @@ TAMPERED = {
     "other slopes": lambda arrays, meta: arrays.update(y_slopes_=arrays["y_slopes_"][:, :1]),
     "text": lambda arrays, meta: arrays.update(x_mean_=np.array(["a"] * 4)),
     "fewer names": lambda arrays, meta: meta.update(feature_names=[["a"], None]),
+    "names that are no text": lambda arrays, meta: meta.update(
+        feature_names=[["a", {"b": 1}, "c", "d"], None]
+    ),
+    "names that are numbers": lambda arrays, meta: meta.update(feature_names=[[1, 2, 3, 4], None]),
     "version": lambda arrays, meta: meta.update(version="2"),
     "no version": lambda arrays, meta: meta.pop("version"),
     "unknown parameter": lambda arrays, meta: meta["params"].update(colour="red"),
@@ -200,6 +205,24 @@ def test_texts_of_a_file_are_one_plain_line(model, tmp_path):
 def test_tampered(how, model, tmp_path):
     path = tmp_path / "m.cca"
     altered(model, path, TAMPERED[how])
+    with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
+        load(path)
+
+
+def _without_gamma(arrays, meta):
+    del meta["learned"]["fields"]["maps"]["tuple"][0]["fields"]["kernel"]["fields"]["gamma"]
+
+
+def _in_depth(arrays, meta):
+    name = meta["learned"]["fields"]["maps"]["tuple"][0]["fields"]["rows"]["array"]
+    arrays[name] = arrays[name][:, :, None]
+
+
+@pytest.mark.parametrize("change", [_without_gamma, _in_depth])
+def test_kernels_lack_nothing(change, rng, tmp_path):
+    """A field that has a default elsewhere would change the scores in silence."""
+    X, path = rng.standard_normal((30, 3)), tmp_path / "k.cca"
+    altered(quiet(KernelCCA(1, ridge=0.1, gamma=0.3), X, X[:, :1]), path, change)
     with pytest.raises(ValueError, match="damaged or not an appgrad model file"):
         load(path)
 
@@ -388,18 +411,21 @@ def test_links_are_followed_and_other_things_left_alone(model, tmp_path):
         model.save(tmp_path / "no" / "m.cca")
 
 
-def test_states_of_another_version_are_refused():
-    """Fields have names: those that are unknown or missing are refused, those with a default are not."""
+def test_states_of_another_version_are_refused(monkeypatch):
+    """Fields have names: those that are unknown or missing are refused, those added later are not."""
     limits = Limits(3, 1.0, None, 2.0)
     spec, arrays = packed(limits)
     assert spec == {"record": "limits/1", "fields": limits._asdict()}
     assert unpacked(spec, arrays) == limits
     del spec["fields"]["flops"]
+    with pytest.raises(ValueError, match="limits/1 lacks flops"):
+        unpacked(spec, arrays)
+    monkeypatch.setitem(saved_state.ADDED, "limits/1", ("flops",))
     assert unpacked(spec, arrays) == limits._replace(flops=None)
     spec["fields"]["colour"] = 3
     with pytest.raises(ValueError, match=r"fields of limits/1 are not these: colour"):
         unpacked(spec, arrays)
-    with pytest.raises(ValueError, match=r"fields of moments/1 are not these: views"):
+    with pytest.raises(ValueError, match=r"moments/1 lacks views"):
         unpacked({"record": "moments/1", "fields": {"n": 3}}, {})
     with pytest.raises(ValueError, match=r"no record 'limits/2'"):
         unpacked(spec | {"record": "limits/2"}, arrays)

@@ -10,6 +10,7 @@ from appgrad import CCA
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
+from appgrad.fitting import fit as core
 from appgrad.fitting.fit import Fit, fit, generator
 from appgrad.solvers import registry
 from appgrad.solvers.problem import Limits, Problem
@@ -59,6 +60,26 @@ def test_the_core_keeps_the_best_state_of_an_interrupted_run(data):
     (remark,) = found.remarks
     assert remark.text.startswith("the model is unfinished: appgrad was interrupted after 3 iterations")
     assert remark.category is ConvergenceWarning
+
+
+@pytest.mark.parametrize("moment", ["shortfall_remarks", "in_precision"])
+def test_a_run_that_is_over_is_not_lost_to_ctrl_c(data, monkeypatch, moment):
+    """Ctrl-C comes once, between the last iteration and the result."""
+    usual, times = getattr(core, moment), []
+
+    def interrupted(*args):
+        times.append(1)
+        if len(times) == 1:
+            raise KeyboardInterrupt
+        return usual(*args)
+
+    whole = CCA(2, solver="lobpcg", random_state=0).fit(*data)
+    monkeypatch.setattr(core, moment, interrupted)
+    model = CCA(2, solver="lobpcg", random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data)
+    np.testing.assert_array_equal(model.canonical_correlations_, whole.canonical_correlations_)
+    assert model.remarks == whole.remarks == ()
 
 
 @pytest.mark.parametrize("solver", [name for name in registry.names(registry.LINEAR) if name != "auto"])

@@ -152,6 +152,55 @@ def test_a_run_without_passes_for_a_probe_says_so():
         assert any("had no passes left" in str(w.message) for w in warned) == expected
 
 
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])
+@pytest.mark.parametrize(("eps", "ridge", "seed"), [(1e-2, 0, 1), (1e-2, 0, 2), (3e-2, "auto", 1)])
+def test_what_the_sample_does_not_show_is_looked_at(solver, eps, ridge, seed):
+    """Columns that differ in five rows, in both views: a sample of 2000 rows may hold none of them."""
+    rng, n = np.random.default_rng(seed), 20_000
+    X, Y, z = rng.standard_normal((n, 30)), rng.standard_normal((n, 30)), np.zeros(n)
+    Y[:, 2] += X[:, 2]
+    z[rng.choice(n, 5, replace=False)] = rng.standard_normal(5)
+    X[:, 1], Y[:, 1] = X[:, 0] + eps * z, Y[:, 0] + eps * z
+    model, _ = said(CCA(1, solver=solver, ridge=ridge, random_state=0), X, Y)
+    assert model.canonical_correlations_[0] > 0.99
+
+
+def test_exactly_dependent_columns_cost_one_pass(rng):
+    """Dummies of all levels have directions without variance in the sample, and in all rows."""
+    X, Y = rng.standard_normal((10_000, 6)), rng.standard_normal((10_000, 6))
+    Y[:, 0] += X[:, 0]
+    dummies = np.hstack([X, np.eye(5)[rng.integers(0, 5, 10_000)], np.ones((10_000, 1))])
+    without = quiet(CCA(1, solver="lobpcg", random_state=0), dummies[:, :-2], Y)
+    model = quiet(CCA(1, solver="lobpcg", random_state=0), dummies, Y)
+    assert model.n_passes_ <= without.n_passes_ + 2
+
+
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad", "als"])
+@pytest.mark.parametrize("preconditioner", ["jacobi", "lowrank", None])
+def test_matrices_are_probed_whatever_the_passes(solver, preconditioner):
+    X, Y = hidden(2000, 60, 1e-2, "twins", 1, strong=1)
+    model = CCA(1, solver=solver, ridge=0, covariance="dense", preconditioner=preconditioner, random_state=0)
+    found = quiet(model.set_params(max_passes=60), X, Y).canonical_correlations_
+    assert abs(found - quiet(CCA(1, solver="qr", ridge=0), X, Y).canonical_correlations_) < 1e-3
+
+
+@pytest.mark.parametrize("solver", ["lobpcg", "appgrad"])
+@pytest.mark.parametrize("passes", [30, 60, 100])
+def test_rare_columns_without_passes_for_a_probe_are_said(solver, passes, rng):
+    """A sample does not show columns that few rows have: they are not known to the preconditioner."""
+    n = 20_000
+    X, Y, g = rng.standard_normal((n, 20)), rng.standard_normal((n, 20)), rng.standard_normal(100)
+    rows = rng.choice(n, 100, replace=False)
+    Y[:, 5] += X[:, 5]
+    X[:, 0], X[rows, 0] = 0, 1 + rng.random(100)
+    X[:, 1] = X[:, 0]
+    X[rows, 1] += 1e-3 * g
+    Y[:, 0] *= 0.01
+    Y[rows, 0] += g
+    model, warned = said(CCA(1, solver=solver, ridge=0, max_passes=passes, random_state=0), X, Y)
+    assert model.canonical_correlations_[0] > 0.98 or warned
+
+
 def test_passes_kept_for_a_probe_are_said(rng):
     X, Y = rng.standard_normal((300, 20)), rng.standard_normal((300, 20))
     model = CCA(2, solver="appgrad", preconditioner="jacobi", tol=1e-12, random_state=0)
@@ -231,7 +280,7 @@ def test_columns_of_few_rows_keep_their_diagonal(rng):
     Z = rng.standard_normal((400, 4))
     Z[:, 2:] = 0.0
     Z[0, 2:] = 20.0
-    side = sampled(Z, np.full(4, 1e-10), diagonal(np.ones(4)), whole=False)
+    side = sampled(Z, np.full(4, 1e-10), diagonal(np.ones(4)), whole=False).side
     assert side.V.shape == (4, 2)
     np.testing.assert_allclose(side.solve(np.eye(4))[2:, 2:], np.eye(2))
     np.testing.assert_allclose(

@@ -21,8 +21,9 @@ MARGIN = 1.05
 # Views of at most this many columns are preconditioned by the covariance of a sample of this many rows for
 # each column: its eigenvectors take less than a second.
 NARROW, SAMPLE_ROWS = 1000, 4
-# Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others.
-SHOWN_ROWS = 30
+# Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others. As
+# many rows must show a direction, or all rows are looked at, for up to this many directions.
+SHOWN_ROWS, LOOKED_AT = 30, 100
 
 
 def warm_up_rows(views: Views, endless: bool = False) -> int:
@@ -115,7 +116,7 @@ class Preconditioner(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """True if it knows all directions of both views, also those of low variance."""
-        return all(side is not None and side.V.shape[1] == len(side.d) for side in self)
+        return all(side is not None and side.V.shape[1] >= np.count_nonzero(side.d) for side in self)
 
     def flops(self, c: int) -> float:
         """Multiplications and additions for c columns."""
@@ -189,9 +190,39 @@ def exact(cov: Covariance) -> Preconditioner:
     return Preconditioner(*sides)
 
 
-def sampled(
-    Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool, eps: float = EPS
-) -> ViewPreconditioner:
+class Sampled(NamedTuple):
+    """The preconditioner of a sample, and which of its directions are `doubtful`: few rows show them.
+
+    Directions of less variance than `rounding` are empty, and those of less than `least` are hidden from
+    covariances.
+    """
+
+    side: ViewPreconditioner
+    doubtful: Array
+    rounding: float = 0.0
+    least: float = 0.0
+
+    def looked_at(self, G: Array, ridge: Array) -> ViewPreconditioner:
+        """The preconditioner with doubtful directions that all rows were asked about.
+
+        G are the covariances of their scores, ridge included; `ridge` is that of the columns in units of d.
+        """
+        side, values = self.side, self.side.values.copy()
+        E, Q = np.linalg.eigh(G)
+        V = side.V.copy()
+        V[:, self.doubtful] = side.V[:, self.doubtful] @ Q
+        own = E - ridge @ V[:, self.doubtful] ** 2
+        varies = own > self.rounding
+        values[self.doubtful] = np.where(varies, E, values[self.doubtful].max(initial=0.0))
+        return side._replace(V=V, values=values, blind=side.blind or bool(np.any(varies & (self.least >= E))))
+
+    def left_out(self) -> ViewPreconditioner:
+        """The preconditioner without the doubtful directions, which then does not know all."""
+        keep = ~self.doubtful
+        return self.side._replace(V=self.side.V[:, keep], values=self.side.values[keep])
+
+
+def sampled(Z: Array, ridge: Array, side: ViewPreconditioner, whole: bool, eps: float = EPS) -> Sampled:
     """The inverse of the covariance of a sample of centred rows Z, for the columns it shows well enough.
 
     Z is in the units of the diagonal preconditioner `side`, in which all columns have a variance of about 1,
@@ -200,22 +231,30 @@ def sampled(
     found. Columns that have a part in few rows, or another variance in the sample, keep their diagonal. With
     the `whole` of the rows, all columns are known.
     """
-    n, squares = len(Z), np.einsum("ij,ij->j", Z, Z)
-    rows = squares**2 / np.maximum(np.einsum("ij,ij,ij,ij->j", Z, Z, Z, Z), 1e-300)
+    n, (rows, squares) = len(Z), _shown(Z)
     clear = np.flatnonzero(whole | ((rows >= SHOWN_ROWS) & (squares > n / 4) & (squares < 4 * n)))
     S, r = Z[:, clear].T @ Z[:, clear] / n, ridge[clear]
     values, W = np.linalg.eigh(S + np.diag(r))
     # A direction without any variance in the sample, if other rows may have some, counts as one that a single
     # row has.
-    least = len(values) * EPS * max(values[-1:], default=0.0)
+    least = len(values) * EPS * float(max(values[-1:], default=0.0))
     unseen = (values if whole else values - r @ W**2) <= least
     V = np.zeros((len(side.d), len(clear)))
     V[clear] = W
+    scores = Z[:, clear] @ W
+    shown, sizes = _shown(scores)
+    doubtful = np.zeros(len(values), bool) if whole else unseen | (shown < SHOWN_ROWS)
     # Scores of directions that covariances cannot see: if they vary more than rounding, something is missed.
-    hidden = Z[:, clear] @ W[:, unseen & (r @ W**2 <= least)]
-    blind = bool(np.any(np.einsum("ij,ij->j", hidden, hidden) / n > (16 * len(clear) * eps) ** 2))
+    rounding = (16 * len(clear) * eps) ** 2
+    blind = bool(np.any((sizes / n)[unseen & (r @ W**2 <= least)] > rounding))
     weights = np.where(unseen, np.maximum(values, 1 / n), values)
-    return ViewPreconditioner(side.d, V, weights, 1.0, blind=blind)
+    return Sampled(ViewPreconditioner(side.d, V, weights, 1.0, blind=blind), doubtful, rounding, least)
+
+
+def _shown(Z: Array) -> tuple[Array, Array]:
+    """How many rows each column rests on, (sum z^2)^2 / sum z^4, and its sum of squares."""
+    squares = np.einsum("ij,ij->j", Z, Z)
+    return squares**2 / np.maximum(np.einsum("ij,ij,ij,ij->j", Z, Z, Z, Z), 1e-300), squares
 
 
 def low_rank(

@@ -17,7 +17,17 @@ from ..machine.memory import budget
 from .matrices import MatrixCovariance
 from .moments import second_moments, shifted, to_dense
 from .operators import Cross, Matrices, bounded, dimensions
-from .preconditioners import NARROW, Preconditioner, jacobi, low_rank, sample_rows, sampled, warm_up_rows
+from .preconditioners import (
+    LOOKED_AT,
+    NARROW,
+    Preconditioner,
+    Sampled,
+    jacobi,
+    low_rank,
+    sample_rows,
+    sampled,
+    warm_up_rows,
+)
 from .products import RowProducts
 from .thin import add_gathered
 from .units import Units
@@ -103,17 +113,36 @@ class RowCovariance(RowProducts):
         """The covariances of a sample of rows for narrow views, the diagonals for others."""
         drawn = self._sample(sample_rows(self.views), rng).views
         assert isinstance(drawn, ArrayViews)
-        sides, centred = [], any(np.any(view.mean) for view in self.units.views)
+        found, centred = [], any(np.any(view.mean) for view in self.units.views)
         for x, side, u in zip((drawn.x, drawn.y), jacobi(self), self.units.views, strict=True):
             assert side is not None
-            if len(side.d) <= NARROW:
+            if len(side.d) > NARROW:
+                found.append(Sampled(side, np.zeros(0, bool)))
+            else:
                 Z = (to_dense(x).astype(np.float64) - u.mean) * (u.scale * side.d)
                 Z = Z - Z.mean(axis=0) if centred else Z
                 # Values are known to their own rounding, which is larger far from zero.
                 size = float(np.max(1 + np.abs(u.mean) * u.scale * side.d, initial=1.0))
                 eps = size * float(np.finfo(self.views.dtype).eps)
-                side = sampled(Z, u.ridge * side.d**2, side, whole=len(Z) == self.n, eps=eps)
-            sides.append(side)
+                found.append(sampled(Z, u.ridge * side.d**2, side, whole=len(Z) == self.n, eps=eps))
+        return self._looked_at(*found)
+
+    def _looked_at(self, x: Sampled, y: Sampled) -> Preconditioner:
+        """The preconditioner whose doubtful directions have the variances of all rows: one pass if any.
+
+        If there are many, they are left out.
+        """
+        few = [0 < np.count_nonzero(part.doubtful) <= LOOKED_AT for part in (x, y)]
+        A, B = (
+            part.side.d[:, None] * part.side.V[:, part.doubtful if ask else slice(0)]
+            for part, ask in zip((x, y), few, strict=True)
+        )
+        sides = [part.left_out() if np.any(part.doubtful) else part.side for part in (x, y)]
+        if any(few):
+            Gx, _, Gy = self.at(np.float64).grams(A, B)
+            for i, (part, G, u) in enumerate(zip((x, y), (Gx, Gy), self.units.views, strict=True)):
+                if few[i]:
+                    sides[i] = part.looked_at(G, u.ridge * part.side.d**2)
         return Preconditioner(*sides)
 
     def _sample(self, size: int, rng: np.random.Generator) -> RowCovariance:

@@ -244,7 +244,7 @@ def squared_distances(x: Matrix, rows: Matrix, gamma: float) -> Array:
             found = np.zeros((x.shape[0], rows.shape[0]))
         if not np.all(large):
             found += euclidean_distances(x, rows, squared=True)
-    if not np.all(np.isfinite(found)):
+    if np.any(np.isnan(found)):
         raise ValueError("distances of rows overflow: rescale the columns")
     return np.asarray(found)
 

@@ -168,6 +168,9 @@ def _packed_facts(rows: Rows, fit: Fit | None) -> dict[str, Any]:
 def _rows(arrays: dict[str, Array], meta: dict[str, Any], kernel: bool) -> Rows:
     """The `Rows` of a model, read from its file."""
     n, p1, p2 = (_fact(meta, name) for name in ("n_samples_", "n_features_in_", "n_features_y_"))
+    for names in meta["feature_names"]:
+        if names is not None and not (isinstance(names, list) and all(type(name) is str for name in names)):
+            raise TypeError("feature names are not text")
     x, y = (named(names) for names in meta["feature_names"])
     if any(names is not None and names.shape != (p,) for names, p in ((x, p1), (y, p2))):
         raise TypeError("feature names do not match the number of columns")
@@ -303,7 +306,7 @@ def _require_map(f: Any, p: int) -> None:
         width = f.means.shape[0] if isinstance(f, Gram) else f.root.shape[0]
         columns = 0 if f.kernel.name == "precomputed" else p
         dimensions = (f.means.ndim, 1) if isinstance(f, Gram) else (f.root.ndim, 2)
-        sizes = [(f.rows.shape[0], width), (f.rows.shape[1], columns), dimensions]
+        sizes = [(f.rows.ndim, 2), (f.rows.shape[0], width), (f.rows.shape[1], columns), dimensions]
         if isinstance(f, Gram) and not np.isfinite(f.grand):
             raise TypeError("the mean of a kernel is not finite")
     if len(f.shift):

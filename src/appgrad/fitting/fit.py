@@ -74,45 +74,59 @@ def fit(
     """Fit a problem to views: choose a solver, run it, write checkpoints, and check the result.
 
     Problems of the result are returned as remarks. The only warning issued here is that a checkpoint cannot
-    be written. After the first step of an iterative solver, Ctrl-C ends the run; before it, Ctrl-C raises.
+    be written. After the first step of a solver, Ctrl-C ends the run; before it, Ctrl-C raises.
     A checkpoint is of the `rows` that views are made of, where these are others, as those of kernels are.
     """
     n, p1, p2 = views.n_samples, views.n_features_x, views.n_features_y
     require_components(problem, n, p1, p2)
-    book = None if checkpoint is None else Checkpoint(checkpoint, views.views)
-    saved = None
-    if book is not None:
+    book, saved = None, None
+    if checkpoint is not None:
+        book = _opened(checkpoint, views, rows)
         rng, callback, saved = book.follow(rng), book.watching(callback), book.saved
-        if rows is None:
-            views.identity = book.identity
-        else:
-            # Not counted as a pass: those of a kernel's features take far longer.
-            book.identity.require(rows)
     with nullcontext() if threads is None else blas_limit(threads):
         steps, choice = solving(views, problem, options, rng, callback, saved)
         last, history, interrupted = _run(steps, book)
-        solution = last.solution()
-    taken, remarks = options._replace(solver=choice.solver), overfit_remarks(overfit(n, p1, p2, solution))
-    remarks += unused_steps(options)
-    if interrupted:
-        remarks += interrupted_remarks(last, taken, views, solution, checkpoint)
+
+        def finished() -> Fit:
+            if book is not None:
+                book.write(last)
+            solution = last.solution()
+            taken = options._replace(solver=choice.solver)
+            remarks = overfit_remarks(overfit(n, p1, p2, solution)) + unused_steps(options)
+            if interrupted:
+                remarks += interrupted_remarks(last, taken, views, solution, checkpoint)
+            else:
+                remarks += shortfall_remarks(last, taken, views, solution, problem.kind)
+            return Fit(
+                solution=in_precision(solution, views.dtype),
+                solver=choice.solver,
+                reason=choice.reason,
+                history=history,
+                iterations=last.iteration,
+                passes=views.passes,
+                seconds=last.seconds,
+                remarks=tuple(remarks + coarse_remarks(solution, views.titles.describe)),
+                interrupted=interrupted,
+                # A direct solver has no state to resume from, whatever the file holds.
+                resumed_from=0 if saved is None or last.saved is None else saved.iteration,
+            )
+
+        try:
+            return finished()
+        except KeyboardInterrupt:
+            # The run is over: its result is not given up.
+            return finished()._replace(interrupted=True)
+
+
+def _opened(checkpoint: CheckpointFile, views: CountedViews, rows: Views | None) -> Checkpoint:
+    """Return a checkpoint that compares the rows with those it was written of, or notes them."""
+    book = Checkpoint(checkpoint, views.views)
+    if rows is None:
+        views.identity = book.identity
     else:
-        remarks += shortfall_remarks(last, taken, views, solution, problem.kind)
-    remarks += coarse_remarks(solution, views.titles.describe)
-    # A direct solver has no state to resume from, whatever the file holds.
-    resumed = saved is not None and last.saved is not None
-    return Fit(
-        solution=in_precision(solution, views.dtype),
-        solver=choice.solver,
-        reason=choice.reason,
-        history=history,
-        iterations=last.iteration,
-        passes=views.passes,
-        seconds=last.seconds,
-        remarks=tuple(remarks),
-        interrupted=interrupted,
-        resumed_from=saved.iteration if resumed and saved is not None else 0,
-    )
+        # Not counted as a pass: those of a kernel's features take far longer.
+        book.identity.require(rows)
+    return book
 
 
 def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, list[dict[str, Any]], bool]:
@@ -133,8 +147,6 @@ def _run(steps: Iterator[Progress], book: Checkpoint | None) -> tuple[Progress, 
             book.write(last)
         raise
     assert last is not None
-    if book is not None:
-        book.write(last)
     return last, history, interrupted
 
 

@@ -49,6 +49,11 @@ RECORDS: dict[str, Any] = {
 }
 
 
+# Fields that were added to a record after 0.2.0, by its tag: files may lack them. What 0.1.0 lacked is in
+# `old_files`.
+ADDED: dict[str, tuple[str, ...]] = {}
+
+
 def records() -> dict[str, Any]:
     """Return all records by their tags, including those of solvers' states."""
     return RECORDS | {
@@ -94,7 +99,12 @@ def unpacked(spec: Any, arrays: dict[str, Array]) -> Any:
         if "tuple" in spec:
             return tuple(unpack(part) for part in spec["tuple"])
         found = {name: unpack(part) for name, part in spec["fields"].items()}
-        return record(spec["record"], found, classes)
+        tag = spec["record"]
+        if tag in classes:
+            lacking = [name for name in _fields(classes[tag]) if name not in (*found, *ADDED.get(tag, ()))]
+            if lacking:
+                raise ValueError(f"{tag} lacks {', '.join(lacking)}")
+        return record(tag, found, classes)
 
     return unpack(spec)
 

@@ -182,7 +182,7 @@ class ALSSolver(BatchSolver):
             factors = cov.whitened[0].W, cov.whitened[1].W
         k, tol, limits, probe = ready.problem.n_components, ready.options.tol, ready.limits, 0
         if factors is None and tol > 0:
-            probe, limits = probing(ready.preconditioner, limits, SHALLOW)
+            probe, limits = probing(ready.preconditioner, limits, ready.matrices, SHALLOW)
         rounds = ROUNDS if limits.passes is None else 1
         return ALS(
             k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds
@@ -199,9 +199,7 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
-        found = (
-            lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome, kernels=not self.gathers)
-        )
+        found = lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 

@@ -232,7 +232,9 @@ class AppGradSolver(BatchSolver):
         if auto:
             eta = STEP * eta[0], STEP * eta[1]
         k, tol = ready.problem.n_components, ready.options.tol
-        probe, limits = probing(ready.preconditioner, limits, SHALLOW) if tol > 0 else (0, limits)
+        probe = 0
+        if tol > 0:
+            probe, limits = probing(ready.preconditioner, limits, ready.matrices, SHALLOW)
         momentum = MOMENTUM if auto else 0.0
         rounds = ROUNDS if limits.passes is None else 1
         return AppGrad(k, eta, ready.preconditioner, momentum, tol, probe=probe, rounds=rounds), limits
@@ -267,12 +269,7 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return (
-            found
-            + lost_in_rounding(outcome)
-            + unprobed(outcome, kernels=not self.gathers)
-            + out_of_budget(outcome)
-        )
+        return found + lost_in_rounding(outcome) + unprobed(outcome) + out_of_budget(outcome)
 
 
 def spare_passes(limits: Limits) -> int:

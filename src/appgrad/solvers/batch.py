@@ -26,6 +26,7 @@ from .canonical import (
 )
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
+from .probe import DEEP, can_probe
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
 from .shortfall import lost_in_rounding, out_of_budget, stalled
@@ -146,6 +147,7 @@ class BatchSolver:
             known = cov.preconditioner("sample", np.random.default_rng(0))
             limits = limits if passes is None else limits._replace(passes=passes - share)
         ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
+        unprobed = not matrices and not M.is_complete and not can_probe(limits.passes, DEEP)
         algorithm, limits = self.algorithm(ready)
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
         # Products that cost no pass are computed again for the result: those of a run have drifted.
@@ -154,7 +156,11 @@ class BatchSolver:
             # Keep a pass to measure the result in double precision.
             precise = cov.at(np.float64)
             limits = limits if limits.passes is None else limits._replace(passes=limits.passes - 1)
-        finish = partial(finished, cov, k, norm, self.own_norm, rounding, precise)
+
+        def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
+            found = finished(cov, k, norm, self.own_norm, rounding, precise, diagnostics, stopped)
+            return found._replace(unprobed=unprobed)
+
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
     def _require_passes(self, views: Views, options: Options, least: float) -> None:

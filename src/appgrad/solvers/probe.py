@@ -35,12 +35,14 @@ def can_probe(passes: float | None, steps: int) -> bool:
     return passes is None or passes >= LEAST * (steps + 1)
 
 
-def probing(M: Preconditioner, limits: Limits, shallow: int = 0) -> tuple[int, Limits]:
+def probing(M: Preconditioner, limits: Limits, matrices: bool, shallow: int = 0) -> tuple[int, Limits]:
     """Return the iterations of a probe, 0 for none, and the budgets without its passes.
 
-    `shallow` are those for a preconditioner that knows all directions.
+    `shallow` are those for a preconditioner that knows all directions. On `matrices` no pass is needed.
     """
     steps = shallow if M.is_complete else DEEP
+    if matrices:
+        return steps, limits
     if not steps or not can_probe(limits.passes, steps):
         return 0, limits
     return steps, limits if limits.passes is None else limits._replace(passes=limits.passes - steps - 1)

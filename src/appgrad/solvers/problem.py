@@ -45,7 +45,8 @@ class Solution(NamedTuple):
     `ranks` are the dimensions of the two views that the ridge leaves, an upper bound if they were not
     computed, 0 where unknown. `missed` is the share of the total correlation that a check on all rows
     found missing, `hidden` the least share that one on some rows found to be hidden in low variance,
-    `rounding` what rounding may change where there are no error bounds.
+    `rounding` what rounding may change where there are no error bounds. `unprobed` is True if there were no
+    passes for a look at directions of low variance.
     """
 
     correlations: Array
@@ -66,6 +67,7 @@ class Solution(NamedTuple):
     missed: float = np.nan
     hidden: float = np.nan
     rounding: float = np.nan
+    unprobed: bool = False
 
 
 class Diagnostics(NamedTuple):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..covariance.operators import Rounding
-from ..covariance.preconditioners import NARROW
 from ..machine.arrays import EPS, Array
 from ..machine.readable import number
-from .probe import DEEP, LEAST, can_probe
+from .probe import DEEP, LEAST
 from .problem import Limits, Solution
 from .protocol import Outcome
 
@@ -162,21 +161,13 @@ def hidden_pairs(solver: str, solution: Solution) -> list[str]:
     ]
 
 
-def unprobed(outcome: Outcome, kernels: bool) -> list[str]:
-    """A remark on a run that ended without a look at directions of low variance, for want of passes.
-
-    A sample of rows shows them for narrow views, but not for kernels; p x p matrices, whose condition is
-    known, show them all.
-    """
-    options, solution = outcome.options, outcome.solution
-    passes, widths = options.limits.passes, (len(solution.x_weights), len(solution.y_weights))
-    sampled = options.preconditioner == "auto" and max(widths) <= NARROW
-    known = not kernels and (sampled or not np.isnan(solution.condition))
-    if outcome.progress.stopped != "converged" or passes is None or known or can_probe(passes, DEEP):
+def unprobed(outcome: Outcome) -> list[str]:
+    """A remark on a run that ended without a look at directions of low variance, for want of passes."""
+    if outcome.progress.stopped != "converged" or not outcome.solution.unprobed:
         return []
     return [
-        f"{options.solver} had no passes left for a look at directions of low variance, and may miss pairs "
-        f"in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes)"
+        f"{outcome.options.solver} had no passes left for a look at directions of low variance, and may miss "
+        f"pairs in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes)"
     ]
 
 

@@ -61,7 +61,9 @@ class LOBPCGSolver(BatchSolver):
             limits = limits._replace(passes=limits.passes - 1)
         norm = ready.norm if ready.kind is None else None
         k, tol = ready.problem.n_components, ready.options.tol
-        probe, limits = probing(ready.preconditioner, limits) if tol > 0 else (0, limits)
+        probe = 0
+        if tol > 0:
+            probe, limits = probing(ready.preconditioner, limits, ready.matrices)
         return LOBPCG(k, ready.preconditioner, tol, single, norm, probe), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
@@ -80,12 +82,7 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        found += (
-            lost_in_rounding(outcome)
-            + contradicted(outcome)
-            + stalled(outcome)
-            + unprobed(outcome, kernels=not self.gathers)
-        )
+        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 
