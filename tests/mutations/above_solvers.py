@@ -85,7 +85,7 @@ MUTATIONS = [
         "fitting",
         "if p < n or sum(ranks) < n or solution.correlations[0] <= 0.99:",
         "if p < n or sum(ranks) < n:",
-        "test_no_warning_with_a_meaningful_ridge_or_enough_rows",
+        "test_correlations_are_trivial_only_near_one",
     ),
     Mutation(
         "fitting",
@@ -335,8 +335,20 @@ MUTATIONS = [
     ),
     Mutation(
         "fitting",
-        "remarks += coarse_remarks(solution, views.titles.describe)",
-        "pass",
+        "remarks=tuple(remarks + coarse_remarks(solution, views.titles.describe)),",
+        "remarks=tuple(remarks),",
         "test_numbers_that_doubles_do_not_tell_apart_are_named",
+    ),
+    Mutation(
+        "fitting",
+        "return finished()._replace(interrupted=True)",
+        "raise",
+        "test_a_run_that_is_over_is_not_lost_to_ctrl_c",
+    ),
+    Mutation(
+        "fitting",
+        "lacking = [name for name in",
+        "lacking = [name for name in () and",
+        "test_kernels_lack_nothing[_without_gamma]",
     ),
 ]

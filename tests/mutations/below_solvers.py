@@ -279,4 +279,10 @@ MUTATIONS = [
         "large = sizes > np.inf",
         "test_distances_keep_what_is_small_beside_a_large_column",
     ),
+    Mutation(
+        "covariance",
+        "unseen | (shown < SHOWN_ROWS)",
+        "unseen & False",
+        "test_what_the_sample_does_not_show_is_looked_at",
+    ),
 ]

@@ -13,7 +13,7 @@ MUTATIONS = [
         "solvers",
         "if worst <= CONTRADICTED * options.tol:",
         "if worst <= 1e9 * CONTRADICTED * options.tol:",
-        "test_a_result_with_large_residuals_is_never_silent[als-3]",
+        "test_a_result_that_contradicts_its_run",
     ),
     Mutation(
         "solvers",
@@ -37,7 +37,7 @@ MUTATIONS = [
         "solvers",
         "condition = max(wx.condition, wy.condition)",
         "condition = min(wx.condition, wy.condition)",
-        "test_auto_does_not_drop_a_nearly_dependent_column",
+        "test_the_condition_is_that_of_the_worse_view",
     ),
     Mutation(
         "solvers",
@@ -287,12 +287,6 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        'if outcome.progress.stopped != "converged" or passes is None or known or can_probe(passes, DEEP):',
-        "if True:",
-        "test_a_run_without_passes_for_a_probe_says_so",
-    ),
-    Mutation(
-        "solvers",
         "s[varies & ~keep & (s > ROUNDED * eps * values)]",
         "s[:0]",
         "test_what_single_precision_leaves_in_doubt_is_said",
@@ -314,5 +308,17 @@ MUTATIONS = [
         'progress.stopped == "passes" and allowed is not None',
         "False and allowed is not None",
         "test_passes_kept_for_a_probe_are_said",
+    ),
+    Mutation(
+        "solvers",
+        'if outcome.progress.stopped != "converged" or not outcome.solution.unprobed:',
+        "if True:",
+        "test_rare_columns_without_passes_for_a_probe_are_said",
+    ),
+    Mutation(
+        "solvers",
+        "    if matrices:\n        return steps, limits\n",
+        "",
+        "test_matrices_are_probed_whatever_the_passes",
     ),
 ]

@@ -213,3 +213,11 @@ def test_a_ridge_that_vanishes_beside_the_variances_is_bounded(rng, size, eps):
     right = quiet(CCA(1, ridge=0, solver="qr"), X, Y).canonical_correlations_
     assert abs(model.canonical_correlations_ - right) < model.error_bounds_
     assert warned
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_condition_is_that_of_the_worse_view(rng, first):
+    X, Y = rng.standard_normal((300, 4)), rng.standard_normal((300, 4))
+    X[:, 1] = X[:, 0] + 1e-4 * X[:, 1]
+    views = (X, Y) if first else (Y, X)
+    assert quiet(CCA(1, solver="exact", ridge=0), *views)._fitted.fit.solution.condition > 1e7
