@@ -275,12 +275,6 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        'return "exact" if matrices else "sample"',
-        'return "lowrank" if matrices else "sample"',
-        "test_matrices_are_preconditioned_by_their_inverse",
-    ),
-    Mutation(
-        "solvers",
         "if not solution.hidden > 3 * LITTLE:",
         "if True:",
         "test_stochastic_fits_and_streams_say_what_rows_in_memory_show",
