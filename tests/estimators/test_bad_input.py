@@ -354,3 +354,13 @@ def test_numbers_that_doubles_do_not_tell_apart_are_named(solver):
         with pytest.warns(UserWarning, match=r"'time'\) of X holds values of about .* subtract a number"):
             CCA(1, solver=solver, random_state=0).fit(frame, pd.DataFrame(Y, columns=["c", "d"]))
     CCA(1, solver=solver, random_state=0).fit(small + 2**30, Y)
+
+
+def test_covariances_may_be_sparse_but_not_complex(rng):
+    S = np.cov(rng.standard_normal((50, 5)), rowvar=False)
+    Sx, Sy, Sxy = S[:3, :3], S[3:, 3:], S[:3, 3:]
+    plain = CCA.from_covariance(50, Sx, Sy, Sxy).x_weights_
+    sparse = CCA.from_covariance(50, *map(sp.csr_array, (Sx, Sy, Sxy))).x_weights_
+    np.testing.assert_array_equal(plain, sparse)
+    with pytest.raises(ValueError, match="Sxy holds complex numbers"):
+        CCA.from_covariance(50, Sx, Sy, Sxy + 0.1j)

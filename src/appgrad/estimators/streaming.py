@@ -197,7 +197,7 @@ class StreamingCCA(BaseCCA):
         stream = SumStream(problem, options, np.random.default_rng(0))
         stream.second = from_covariances(problem.center, n, Sx, Sy, Sxy, mean_x, mean_y)
         stream.single = False
-        p1, p2 = (len(np.atleast_2d(S)) for S in (Sx, Sy))
+        p1, p2 = ((np.shape(S) or (1,))[0] for S in (Sx, Sy))
         model._follow(stream, Rows(int(n), (p1, p2)))
         return model
 

@@ -85,7 +85,7 @@ def test_ctrl_c_saves_the_model_and_says_so_in_a_line(slow, tmp_path):
         time.sleep(0.01)
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 130
+    assert run.returncode == 130, said
     assert said.splitlines()[-1].startswith("error: interrupted; the best model so far is in m.cca")
     assert "Traceback" not in said
     assert load(tmp_path / "m.cca").n_iter_[0] > 0

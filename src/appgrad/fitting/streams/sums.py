@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from ...covariance.moments import SecondMoments, second_moments
 from ...data.arrays import ArrayViews, gathered
@@ -156,7 +157,10 @@ def from_covariances(
     parts = {"Sx": Sx, "Sy": Sy, "Sxy": Sxy, "mean_x": mean_x, "mean_y": mean_y}
     for name, part in parts.items():
         require_unmasked(part, name)
-    Sx, Sy = (np.atleast_2d(np.asarray(S, dtype=np.float64)) for S in (Sx, Sy))
+        parts[name] = part.toarray() if sp.issparse(part) else part
+        if np.iscomplexobj(parts[name]):
+            raise ValueError(f"{name} holds complex numbers, expected real ones")
+    Sx, Sy = (np.atleast_2d(np.asarray(parts[name], dtype=np.float64)) for name in ("Sx", "Sy"))
     if not (Sx.size and Sy.size):
         raise ValueError("Sx and Sy must have a column at least")
     parts |= {"Sx": Sx, "Sy": Sy}
