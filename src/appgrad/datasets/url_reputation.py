@@ -70,7 +70,7 @@ def _days(folder: Folder) -> list[Path]:
     if folder is None:
         folder = _unpacked(downloaded("url_svmlight.tar.gz"))
     for place in (Path(folder), Path(folder) / "url_svmlight"):
-        days = [day for day in place.glob("Day*.svm") if day.stem[3:].isdigit()]
+        days = [day for day in place.glob("Day*.svm") if day.stem[3:].isdecimal()]
         if days:
             return sorted(days, key=lambda day: int(day.stem[3:]))
     raise FileNotFoundError(
@@ -138,7 +138,7 @@ def _indices(path: Path) -> tuple[list[int], list[str]]:
         parts = text.split()
         if not parts:
             continue
-        if not parts[0].isdigit():
+        if not parts[0].isdecimal():
             raise ValueError(f"{path}, line {number}: expected a column number, found {text[:40]!r}")
         indices.append(int(parts[0]))
         types.append(" ".join(parts[1:]))

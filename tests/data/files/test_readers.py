@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from sklearn import config_context
 
 from appgrad import CCA, open_views
+from appgrad.data.cluster.files import opened_by
+from appgrad.data.cluster.protocol import Here
 from appgrad.data.files.readers import read_table
 from appgrad.datasets import planted
 from helpers import KINDS, refuse, write
@@ -90,6 +92,8 @@ def test_bad_selections(X, tmp_path):
     for odd in ("3-1", "0,3-1", "0-9999999999"):
         refuse(f"{tmp_path / 'x.csv'}::columns={odd}", "there are columns 0-3")
     refuse(f"{tmp_path / 'x.csv'}::columns=", "no column is chosen")
+    for odd in ("²", "0-²", "²-3"):
+        refuse(f"{tmp_path / 'x.csv'}::columns={odd}", f"there is no column '{odd}'; there are c0")
     (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
     refuse(f"{tmp_path / 'twice.csv'}::columns=a", "two columns have the name 'a'")
     np.savez(tmp_path / "none.npz")
@@ -101,6 +105,28 @@ def test_bad_selections(X, tmp_path):
     refuse(tmp_path / "x.npy", "0 rows")
     np.save(tmp_path / "x.npy", np.array([["a"]]))
     refuse(tmp_path / "x.npy", "not real numbers")
+
+
+def test_a_double_quote_that_is_not_closed(tmp_path):
+    (tmp_path / "x.csv").write_text('a,"b,c",5" pipe\n1,2,3\n4,5,7\n')
+    for odd in ('"a', 'a,"b,c', '"', '"a::header=yes'):
+        refuse(f"{tmp_path / 'x.csv'}::columns={odd}", r"x\.csv::.*: a double quote in .* is not closed")
+    # A quote within a name opens nothing.
+    assert list(read_table(f"{tmp_path / 'x.csv'}::columns=5\" pipe,\"a\" ").names) == ['5" pipe', "a"]
+
+
+def test_a_renamed_file_of_numpy(X, tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, b=X)
+    np.savez(tmp_path / "one.npz", a=X)
+    np.save(tmp_path / "z.npy", X)
+    for old, new in (("x.npz", "y.npy"), ("one.npz", "y1.npy"), ("z.npy", "z.npz")):
+        (tmp_path / old).rename(tmp_path / new)
+    for name in ("y.npy", "y1.npy"):
+        said = rf"{name} cannot be read as \.npy: it is an archive of arrays: rename it to \.npz"
+        refuse(tmp_path / name, said)
+        with pytest.raises(ValueError, match=said):
+            opened_by(Here(), str(tmp_path / name), str(tmp_path / name))
+    refuse(tmp_path / "z.npz", "it holds a single array: rename it to .npy")
 
 
 def test_rows_differ(X, tmp_path):

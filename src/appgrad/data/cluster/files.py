@@ -18,6 +18,7 @@ from ..files.hdf5_zarr import read_h5, read_zarr
 from ..files.listing import HDF5, SVM, files_of
 from ..files.mapped import stamp
 from ..files.notes import Note, noted, texts
+from ..files.npz import read_npy
 from ..files.parquet import parquet_labels, parquet_names, parquet_type, pyarrow_parquet
 from ..files.parts import PartFile, require_same_parts
 from ..files.places import place_in_files
@@ -234,7 +235,7 @@ def _stored(path: str, kind: str, key: str | None) -> _Stored:
     if kind != ".npy":
         found = read_zarr(path, key) if kind == ".zarr" else read_h5(path, key)
         return _Stored(found.shape, found.dtype, found.read, found.step)
-    m = np.load(path, mmap_mode="r", allow_pickle=False)
+    m = read_npy(path)
     m = m[:, None] if m.ndim == 1 else m
     if m.ndim != 2:
         raise ValueError(f"it holds an array of {m.ndim} dimensions; a view is rows x columns")

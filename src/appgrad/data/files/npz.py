@@ -1,4 +1,4 @@
-"""Arrays and sparse matrices in .npz files, checked before any number is used."""
+"""Arrays in .npy files, arrays and sparse matrices in .npz files, checked before any number is used."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ PARTS = {
     "coo": ("row", "col"),
     "dia": ("offsets",),
 }
+
+
+def read_npy(path: str) -> Any:
+    """The array of a file, which stays on disk until its numbers are used."""
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    if hasattr(found, "files"):
+        found.close()
+        raise ValueError("it is an archive of arrays: rename it to .npz")
+    return found
 
 
 def read_npz(path: str, key: str | None) -> Matrix:

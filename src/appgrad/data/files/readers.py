@@ -26,7 +26,7 @@ from .hdf5_zarr import StoredRows, read_h5, read_zarr, some_columns
 from .listing import HDF5, KEYED, SVM, TEXT, files_of
 from .mapped import Stamps, stamp, views_of
 from .notes import Note, add_notes, noted, notes_of, texts
-from .npz import read_npz
+from .npz import read_npy, read_npz
 from .parquet import read_parquet
 from .parts import PartFile, require_same_parts
 from .places import place_in_files
@@ -166,7 +166,7 @@ def _read(paths: list[str], kind: str, asked: Selection) -> _Found:
         matrix, names, counts, labels = read_parquet(paths, asked)
         return _Found(matrix, names, labels=labels, counts=counts)
     if kind == ".npy":
-        return _Found(_selected(np.load(paths[0], mmap_mode="r", allow_pickle=False), asked))
+        return _Found(_selected(read_npy(paths[0]), asked))
     if kind == ".npz":
         return _Found(_selected(read_npz(paths[0], asked.key), asked))
     stored = read_zarr(paths[0], asked.key) if kind == ".zarr" else read_h5(paths[0], asked.key)

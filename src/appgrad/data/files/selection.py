@@ -46,6 +46,7 @@ class Selection(NamedTuple):
             if name in found:
                 raise ValueError(f"{source}: '::{part}' is one {name} too many")
             found[name] = value
+        _items(found.get("columns", ""), source)
         header = found.get("header")
         if header not in (None, "yes", "no"):
             raise ValueError(f"{source}: '::header={header}' is neither '::header=yes' nor '::header=no'")
@@ -138,13 +139,13 @@ def _positions(columns: str, p: int, names: Array | None, numeric: Callable[[], 
     """Positions of the columns in a selection such as 'a,b,10-20,web_*' or 'numeric'."""
     counts = Counter([] if names is None else names)
     index: list[int] = []
-    for item in map(str.strip, next(csv.reader([columns], skipinitialspace=True), [])):
+    for item in _items(columns):
         first, _, last = item.partition("-")
         if counts[item] > 1:
             raise ValueError(f"two columns have the name {item!r}: choose by position")
         if names is not None and counts[item]:
             index.append(column_of(item, names))
-        elif first.isdigit() and (last.isdigit() or item.isdigit()):
+        elif first.isdecimal() and (last.isdecimal() or item.isdecimal()):
             low, high = int(first), int(last or first)
             if not low <= high < p:
                 raise ValueError(f"there are columns 0-{p - 1}; {item!r} asks for others")
@@ -157,6 +158,17 @@ def _positions(columns: str, p: int, names: Array | None, numeric: Callable[[], 
     if not index:
         raise ValueError(f"no column is chosen by {columns!r}")
     return np.array(index)
+
+
+def _items(columns: str, source: str = "") -> list[str]:
+    """The names and positions in a selection; a double quote that is not closed is an error."""
+    if not columns:
+        return []
+    # In quotes that are not closed, the word that is added would be part of a name.
+    *items, last = next(csv.reader([f"{columns},end"], skipinitialspace=True))
+    if last != "end":
+        raise ValueError(f"{source}: a double quote in '::columns={columns}' is not closed")
+    return [item.strip() for item in items]
 
 
 def _matching(item: str, p: int, names: Array | None, numeric: Callable[[], Array] | None) -> list[int]:

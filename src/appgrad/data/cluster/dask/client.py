@@ -209,7 +209,7 @@ def connected(scheduler: str) -> Iterator[Client]:
             yield client
         return
     count = scheduler.partition(":")[2]
-    if scheduler != "local" and not (count.isdigit() and int(count)):
+    if scheduler != "local" and not (count.isdecimal() and int(count)):
         raise ValueError(f"{scheduler!r} is not local, or local:N with a number of workers")
     with _uninterrupted():
         cluster = LocalCluster(
