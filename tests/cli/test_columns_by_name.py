@@ -236,6 +236,20 @@ def test_names_of_numbers_are_a_header_to_their_model(tmp_path, run):
     assert json.loads(run("score", "m.cca", "plain.csv", "y.npy", "--json", cwd=tmp_path))["n_samples"] == 40
 
 
+def test_keys_beside_names_of_numbers(tmp_path, run):
+    """The line that is a header to the model is one to `--id`: text ids and years above counts."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 5000, (40, 3))
+    text = "\n".join(f"u{i:02},{','.join(map(str, row))}" for i, row in enumerate(rows))
+    (tmp_path / "f.csv").write_text("id,2000,2003,2011\n" + text)
+    np.savetxt(tmp_path / "y.csv", rows[:, :2] + rng.random((40, 2)), delimiter=",")
+    run("fit", "f.csv::header=yes::columns=1-3", "y.csv", "-k", 1, "-o", "f.cca", cwd=tmp_path)
+    run("fit", "y.csv", "f.csv::header=yes::columns=1-3", "-k", 1, "-o", "g.cca", cwd=tmp_path)
+    for command in (("f.cca", "f.csv"), ("f.cca", "f.csv", "y.csv"), ("g.cca", "--y", "f.csv")):
+        run("transform", *command, "--id", "id", "-o", "s.csv", cwd=tmp_path)
+        assert pd.read_csv(tmp_path / "s.csv")["id"].tolist() == [f"u{i:02}" for i in range(40)]
+
+
 def test_columns_by_pattern_and_with_odd_names(tmp_path):
     frame = pd.DataFrame(
         np.arange(40.0).reshape(5, 8), columns=["web_a", "x", "web_b", "a::b", "c,d", "w*", "1", "z[0]"]

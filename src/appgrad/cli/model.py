@@ -31,16 +31,17 @@ def transform_files(model: Path, x: str | None, y: str | None, output: Path, key
     key = ROW_LABELS if key == "" else key
     require_output(output, str(model), *sources)
     require_writer(output, len(sources), key)
-    names = "x_scores", "y_scores"
+    names, columns = ("x_scores", "y_scores"), columns_of(fitted)
     if x is not None and y is not None:
         scores = dict(zip(names, fitted.array_scores(open_views(x, y, model=fitted)), strict=True))
     else:
         view, source = (0, x) if y is None else (1, y)
         if source is None:
             raise typer.BadParameter("give rows: X, --y Y, or both")
-        table = read_table(source, columns_of(fitted)[view])
+        table = read_table(source, columns[view])
         scores = {names[view]: fitted.view_scores(table.matrix, view, table.names, table.label, table.place)}
-    keys = {} if key is None else {key: keys_of(sources, key)}
+    wanted = [names for source, names in zip((x, y), columns, strict=True) if source is not None]
+    keys = {} if key is None else {key: keys_of(sources, key, wanted)}
     write_scores(output, Scores(scores, keys))
     say(f"{len(next(iter(scores.values())))} rows written to {output}")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,10 @@ from .text import Start, open_text, started, used_columns
 ROW_LABELS = "row-labels"
 
 
-def keys_of(sources: list[str], name: str) -> Array:
+def keys_of(sources: Sequence[str], name: str, wanted: Sequence[Iterable[str] | None] = ()) -> Array:
     """The column of this name in the tables of all views; those that have it must agree.
 
+    `wanted` are the columns of a fitted model for each source, by name: they tell a header from a row.
     `row-labels` are those of files as R and pandas write them, unless a column has that name.
 
     Examples
@@ -40,8 +42,8 @@ def keys_of(sources: list[str], name: str) -> Array:
     """
     found: dict[str, Array] = {}
     lacking: list[tuple[Selection, Array | None]] = []
-    for source in sources:
-        asked = Selection.of(source)
+    for source, columns in zip_longest(sources, wanted):
+        asked = Selection.of(source, columns)
         paths, kind = files_of(asked.path)
         with explained(asked.path, kind):
             names = _names(paths[0], kind, asked)
