@@ -112,7 +112,7 @@ def test_a_double_quote_that_is_not_closed(tmp_path):
     for odd in ('"a', 'a,"b,c', '"', '"a::header=yes'):
         refuse(f"{tmp_path / 'x.csv'}::columns={odd}", r"x\.csv::.*: a double quote in .* is not closed")
     # A quote within a name opens nothing.
-    assert list(read_table(f"{tmp_path / 'x.csv'}::columns=5\" pipe,\"a\" ").names) == ['5" pipe', "a"]
+    assert list(read_table(f'{tmp_path / "x.csv"}::columns=5" pipe,"a" ').names) == ['5" pipe', "a"]
 
 
 def test_a_renamed_file_of_numpy(X, tmp_path):
