@@ -80,6 +80,39 @@ def test_row_labels_of_one_view_that_differ_from_the_other(tables, run):
         assert found["row-labels"].tolist() == ids
 
 
+def test_a_range_of_parquet_goes_with_the_scores(tables, run):
+    """Unless it only counts rows, in every file of a folder too, and the other view has names."""
+    folder, ids = tables
+    genes = pd.read_parquet(folder / "genes.parquet")
+    genes.set_axis(pd.RangeIndex(100, 160)).to_parquet(folder / "range.parquet")
+    run("transform", "m.cca", "range.parquet", "-o", "s.npz", "--id", "row-labels", cwd=folder)
+    with np.load(folder / "s.npz") as found:
+        assert found["row-labels"].tolist() == list(range(100, 160))
+    (folder / "parts").mkdir()
+    for i in range(2):
+        part = genes[i * 30 : i * 30 + 30].reset_index(drop=True)
+        part.to_parquet(folder / "parts" / f"{i}.parquet")
+    run("transform", "m.cca", "parts", "met.csv", "-o", "s.npz", "--id", "row-labels", cwd=folder)
+    with np.load(folder / "s.npz") as found:
+        assert found["row-labels"].tolist() == ids
+
+
+def test_times_with_a_zone_as_keys(tables, run):
+    """A column of one table and the index of a parquet file keep their zone."""
+    folder, _ = tables
+    times = pd.date_range("2024-10-26", periods=60, freq="h", tz="Europe/Berlin")
+    frames = [pd.read_csv(folder / name, index_col=0) for name in ("genes.csv", "met.csv")]
+    x, y = (frame.assign(when=times) for frame in frames)
+    x.to_parquet(folder / "x.parquet")
+    y.to_csv(folder / "y.csv", index=False)
+    run("transform", "m.cca", "x.parquet", "y.csv", "-o", "s.csv", "--id", "when", cwd=folder)
+    assert pd.read_csv(folder / "s.csv")["when"].tolist() == list(map(str, times))
+    x.set_axis(times).to_parquet(folder / "x.parquet")
+    y.set_axis(times).to_csv(folder / "y.csv")
+    run("transform", "m.cca", "x.parquet", "y.csv", "-o", "s.csv", "--id", "row-labels", cwd=folder)
+    assert pd.read_csv(folder / "s.csv")["row-labels"].tolist() == list(map(str, times))
+
+
 def test_errors_about_columns_without_a_name(tables, run):
     folder, _ = tables
     for name in ("sample", "nobody"):

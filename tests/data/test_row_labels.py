@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, plan, sparse_path
-from appgrad.data.row_labels import labels_of, require_same_hashes, require_same_labels, together
+from appgrad.data.plain_labels import plain_label
+from appgrad.data.row_labels import (
+    labels_of,
+    labels_of_file,
+    labels_of_range,
+    require_same_hashes,
+    require_same_labels,
+    together,
+)
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -193,3 +201,24 @@ def test_dask_scores_compare_the_ends_that_are_known():
     model.transform(lazy(x), lazy(y.reset_index(drop=True)))
     with pytest.raises(ValueError, match=ALIGN):
         model.transform(lazy(x[:30]), lazy(y[10:]))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        *(range(0), range(5), range(1, 9), range(9, 0, -1), range(-5, 5), range(0, 10, 3)),
+        *(range(2**20, 2**21 + 9), range(10**18 - 2, 10**18 + 2), range(-(10**18) - 2, 3 - 10**18)),
+    ],
+)
+def test_a_range_has_the_labels_of_its_numbers(numbers):
+    assert labels_of_range(numbers) == labels_of_file([list(map(str, numbers))])
+
+
+@given(st.lists(st.sampled_from(["0", "-0", "7", "-7", "07", "7.0", "a", "", "1" * 19, "٣"]), max_size=8))
+def test_labels_in_pieces_are_those_of_all(texts):
+    """Whole numbers are hashed in another way than text."""
+    whole = labels_of_file([texts])
+    assert labels_of_file([[text] for text in texts]) == whole
+    assert (labels_of_file([texts[::-1]])[-2:] == whole[-2:]) == (
+        [plain_label(text) for text in texts] == [plain_label(text) for text in texts[::-1]]
+    )

@@ -12,11 +12,14 @@ import numpy as np
 
 from ..machine.arrays import Array
 from .display import shown
+from .plain_labels import plain_label
 
 # Odd, so that its powers modulo 2^64 are never zero; the golden ratio spreads their bits.
 BASE = np.uint64(0x9E3779B97F4A7C15)
-# What follows a whole number or a day that was written in full.
-ZEROS = re.compile(r"(?<=\d)(\.0+)$|[T ]00:00:00(\.0+)?$")
+# Whole numbers as they are printed, of 64 bits.
+WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+# Labels of a range that are hashed at a time.
+ROWS = 2**20
 # What to do if rows are paired as they are.
 AS_THEY_ARE = "If rows are paired by position, drop the index: y = y.reset_index(drop=True)"
 
@@ -113,21 +116,34 @@ def labels_of(data: Any) -> Labels | None:
 def labels_in(texts: Sequence[str]) -> Labels:
     """Facts about labels as files hold them: text, and maybe counted from one, as R does."""
     plain = [plain_label(text) for text in texts]
-    digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in plain)
+    whole = np.array([WHOLE.fullmatch(text) is not None for text in plain], bool)
+    hashes = np.empty(len(plain), np.uint64)
+    numbers = [int(text) for text, number in zip(plain, whole, strict=True) if number]
+    hashes[whole] = _mixed(np.array(numbers, np.int64))
+    others = (text.encode() for text, number in zip(plain, whole, strict=True) if not number)
+    digests = b"".join(blake2b(text, digest_size=8).digest() for text in others)
+    hashes[~whole] = np.frombuffer(digests, "<u8")
     first = _first_of(plain)
-    return _summed(np.frombuffer(digests, "<u8").astype(np.uint64), first, first in (0, 1))
+    return _summed(hashes, first, first in (0, 1))
+
+
+def labels_of_range(numbers: range) -> Labels:
+    """Facts about a range of numbers as labels: those of their texts, without the texts."""
+    if not numbers or max(abs(numbers[0]), abs(numbers[-1])) >= 10**18:
+        return labels_of_file([list(map(str, numbers))])
+    counts = numbers.step == 1 and numbers.start >= 0
+    found = labels_in([])
+    for i in range(0, len(numbers), ROWS):
+        piece = numbers[i : i + ROWS]
+        hashes = _mixed(np.arange(piece.start, piece.stop, piece.step))
+        found = _joined(found, _summed(hashes, piece.start if counts else None, False))
+    return found._replace(restarts=found.first in (0, 1))
 
 
 def labels_of_file(pieces: Iterable[Sequence[str]]) -> Labels:
     """Facts about all labels of a file, which come in pieces."""
     found = reduce(_joined, map(labels_in, pieces), labels_in([]))
     return found._replace(restarts=found.first in (0, 1) or not found.rows)
-
-
-def plain_label(text: str) -> str:
-    """A label as text, the same for all types that may hold it: 2.0 and 2, a day and its midnight."""
-    text = text.strip()
-    return ZEROS.sub("", text) if text.endswith("0") else text
 
 
 def together(parts: list[Labels | None]) -> Labels | None:
@@ -161,6 +177,14 @@ def _first_of(texts: list[str]) -> int | None:
     if texts[-1] != str(first + len(texts) - 1):
         return None
     return first if all(text == str(first + i) for i, text in enumerate(texts)) else None
+
+
+def _mixed(numbers: Array) -> Array:
+    """A hash of each number: the last steps of SplitMix64 (Steele, Lea and Flood 2014)."""
+    found = numbers.astype(np.int64).view(np.uint64) + BASE
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(found ^ (found >> np.uint64(31)))
 
 
 def _summed(hashes: Array, first: int | None, counted: bool) -> Labels:

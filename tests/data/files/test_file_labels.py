@@ -8,6 +8,8 @@ import pytest
 from appgrad import open_views
 from appgrad.data.cluster.files import opened_by
 from appgrad.data.cluster.protocol import Here
+from appgrad.data.files.file_labels import row_labels
+from appgrad.data.files.selection import Selection
 
 pd = pytest.importorskip("pandas")
 
@@ -101,6 +103,111 @@ def test_files_in_each_of_which_labels_count(frames, tmp_path):
     x, y = frames
     y.index = pd.Index([i % 1000 for i in range(N)]).astype(object)
     assert open_views(write(x, tmp_path / "x"), write(y, tmp_path / "y")).n_samples == N
+
+
+@QUIET
+@pytest.mark.parametrize("opened", [open_views, here])
+@pytest.mark.parametrize("other", [".parquet", "plain.parquet", ".csv", ""])
+def test_a_range_of_numbers_is_labels(other, opened, frames, tmp_path):
+    """pandas stores it beside the columns, and not as one; some rows of a table have such an index."""
+    x, y = (frame.reset_index(drop=True) for frame in frames)
+    for i, rows in enumerate((slice(100, None), slice(None, None, 2), slice(None, None, -1))):
+        source = write(x[rows], tmp_path / f"x{i}.parquet")
+        assert isinstance(pd.read_parquet(source).index, pd.RangeIndex)
+        chosen = y[rows]
+        if other == "plain.parquet":
+            chosen.index = pd.Index(list(chosen.index))
+        assert opened(source, write(chosen, tmp_path / f"same{i}{other}")).n_samples == len(chosen)
+        moved = chosen.iloc[[1, 0, *range(2, len(chosen))]] if i == 2 else chosen[::-1]
+        first, others = x[rows].index[0], moved.index[0]
+        with pytest.raises(
+            ValueError, match=rf"in another order \(row 0 is '{first}' in \S*, '{others}' in "
+        ):
+            opened(source, write(moved, tmp_path / f"moved{i}{other}"))
+    with pytest.raises(ValueError, match=r"100 of 2500 labels of \S* are not in \S*, '99' for one"):
+        opened(write(x[::-1], tmp_path / "all.parquet"), str(tmp_path / f"same0{other}"))
+
+
+@QUIET
+@pytest.mark.parametrize("opened", [open_views, here])
+def test_ranges_that_count_rows_are_not_compared(opened, frames, tmp_path):
+    """From 0 or 1, in all or in every file of a folder; nor is a range of rows that have changed since."""
+    import pyarrow.parquet as pq
+
+    x, named = frames
+    source = write(named, tmp_path / "named.parquet")
+    for first in (0, 1):
+        x.index = pd.RangeIndex(first, N + first)
+        assert opened(write(x, tmp_path / f"one{first}.parquet"), source).n_samples == N
+        assert opened(write(x, tmp_path / f"many{first}"), source).n_samples == N
+        (tmp_path / f"each{first}").mkdir()
+        for i, start in enumerate(range(0, N, 1000)):
+            part = x[start : start + 1000]
+            part = part.set_axis(pd.RangeIndex(first, len(part) + first))
+            part.to_parquet(tmp_path / f"each{first}" / f"{i}.parquet")
+        assert opened(str(tmp_path / f"each{first}"), source).n_samples == N
+    x.index = pd.RangeIndex(7, N + 7)
+    pq.write_table(pq.read_table(write(x, tmp_path / "x.parquet")).slice(5), tmp_path / "cut.parquet")
+    assert opened(str(tmp_path / "cut.parquet"), write(named[5:], tmp_path / "y.parquet")).n_samples == N - 5
+
+
+@QUIET
+def test_a_folder_of_ranges_with_a_gap(frames, tmp_path):
+    """Its labels are those of all files, as if they were one."""
+    x, y = (frame.reset_index(drop=True).drop(index=range(1000, 2000)) for frame in frames)
+    (tmp_path / "x").mkdir()
+    for i, part in enumerate((x[:1000], x[1000:])):
+        part.set_axis(pd.RangeIndex(2000 * i, 2000 * i + len(part))).to_parquet(tmp_path / f"x/{i}.parquet")
+    assert open_views(tmp_path / "x", write(y, tmp_path / "y.csv")).n_samples == N - 1000
+    with pytest.raises(ValueError, match=r"'0' in \S*x, '2499' in \S*z\.csv"):
+        open_views(tmp_path / "x", write(y[::-1], tmp_path / "z.csv"))
+
+
+TIMES = {
+    "days": pd.date_range("1900-01-01", periods=N),
+    "hours": pd.date_range("2024-10-20", periods=N, freq="h"),
+    "fractions": pd.date_range("2024-10-20", periods=N, freq="500us"),
+    "nanoseconds": pd.date_range("2024-10-20", periods=N, freq="50ns"),
+    "zone": pd.date_range("2023-12-31", periods=N, tz="Europe/Berlin"),
+    "clock set back": pd.date_range("2024-10-26 22:00", periods=N, freq="30min", tz="Europe/Berlin"),
+    "fractions in a zone": pd.date_range("2024-03-30", periods=N, freq="50ms", tz="America/St_Johns"),
+    "before zones": pd.date_range("1893-03-01", periods=N, freq="h", tz="Europe/Berlin"),
+    "UTC": pd.date_range("2024-03-30", periods=N, freq="7h", tz="UTC"),
+    "durations": pd.timedelta_range("-3 days", periods=N, freq="1h"),
+    "fractions of durations": pd.timedelta_range("-1s", periods=N, freq="10ms"),
+}
+
+
+@QUIET
+@pytest.mark.parametrize("name", TIMES)
+def test_times_are_the_same_in_all_files(name, frames, tmp_path):
+    x, y = (frame.set_axis(TIMES[name][::-1]) for frame in frames)
+    for kinds in ((".csv", ".parquet"), (".parquet", ".csv"), ("", ".csv")):
+        first, second = (tmp_path / f"{view}{kinds[i]}" for i, view in enumerate("xy"))
+        assert open_views(write(x, first), write(y, second)).n_samples == N
+        moved = write(y.iloc[[1, 0, *range(2, N)]], tmp_path / f"moved{kinds[1]}")
+        with pytest.raises(ValueError, match=r"another order \(row 0 "):
+            open_views(first, moved)
+
+
+@QUIET
+def test_a_time_is_the_same_in_every_zone(frames, tmp_path):
+    times = TIMES["clock set back"]
+    x, y = frames[0].set_axis(times), frames[1].set_axis(times.tz_convert("Asia/Kolkata"))
+    for kind in (".csv", ".parquet"):
+        assert open_views(write(x, tmp_path / "x.csv"), write(y, tmp_path / f"y{kind}")).n_samples == N
+    with pytest.raises(ValueError, match="have different labels"):
+        open_views(tmp_path / "x.csv", write(y.tz_localize(None), tmp_path / "naive.csv"))
+
+
+@pytest.mark.parametrize(
+    "name", ["days", "hours", "zone", "clock set back", "before zones", "UTC", "durations"]
+)
+def test_times_of_parquet_as_pandas_writes_them(name, frames, tmp_path):
+    frame = frames[0].set_axis(TIMES[name])
+    (found,) = row_labels(Selection.of(write(frame, tmp_path / "x.parquet")))
+    expected = [line.split(",")[0] for line in frame.to_csv().splitlines()[1:]]
+    assert found == expected
 
 
 @QUIET

@@ -19,7 +19,8 @@ from ..files.listing import HDF5, SVM, files_of
 from ..files.mapped import stamp
 from ..files.notes import Note, noted, texts
 from ..files.npz import read_npy
-from ..files.parquet import parquet_labels, parquet_names, parquet_type, pyarrow_parquet
+from ..files.parquet import parquet_names, parquet_type, pyarrow_parquet
+from ..files.parquet_labels import parquet_labels
 from ..files.parts import PartFile, require_same_parts
 from ..files.places import place_in_files
 from ..files.readers import explained, read_table, require_usable

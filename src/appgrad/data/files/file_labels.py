@@ -7,9 +7,11 @@ from itertools import chain
 from typing import Any
 
 from ..display import shown
-from ..row_labels import Labels, plain_label
+from ..plain_labels import plain_label
+from ..row_labels import Labels
 from .listing import TEXT, files_of
-from .parquet import label_columns, label_texts, pyarrow_parquet
+from .parquet import pyarrow_parquet
+from .parquet_labels import label_texts
 from .places import place_in_files
 from .selection import Selection
 from .text import open_text, started, used_columns
@@ -37,30 +39,31 @@ def counts_rows(labels: Labels) -> bool:
     return labels.restarts or labels.first in (0, 1)
 
 
-def row_labels(asked: Selection) -> list[str] | None:
-    """All row labels of a source as text; None if it has none."""
+def row_labels(asked: Selection) -> list[list[str]] | None:
+    """All row labels of a source as text, file by file; None if it has none."""
     paths, kind = files_of(asked.path)
     if kind in TEXT:
         with open_text(paths[0]) as file:
             start = started(paths[0], file, asked)
             if not start.has_row_labels(used_columns(start, asked)[0]):
                 return None
-            return [row[0].strip() for row in start.rows(chain(start.known, start.rest))]
+            return [[row[0].strip() for row in start.rows(chain(start.known, start.rest))]]
     if kind != ".parquet":
         return None
     pa, pq = pyarrow_parquet()
-    found = list[str]()
+    found = list[list[str]]()
     for path in paths:
         with pq.ParquetFile(path) as file:
-            if not label_columns(file.schema_arrow):
+            pieces = label_texts(pa, file)
+            if pieces is None:
                 return None
-            found += chain.from_iterable(label_texts(pa, file))
+            found.append(list(chain.from_iterable(pieces)))
     return found
 
 
 def difference(x: Selection, y: Selection) -> str:
     """How the row labels of two sources differ, and what to do."""
-    a, b = ([plain_label(text) for text in row_labels(source) or []] for source in (x, y))
+    a, b = ([plain_label(text) for part in row_labels(source) or [] for text in part] for source in (x, y))
     return f"rows of {x.path} and {y.path} have different labels: {_how(x, y, a, b)}. {AS_THEY_ARE}"
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array
-from ..row_labels import labels_in, plain_label
+from ..plain_labels import plain_label
+from ..row_labels import labels_in, together
 from .file_labels import counts_rows, row_labels
 from .headers import is_missing, is_text
 from .listing import TEXT, files_of
-from .parquet import label_columns, pyarrow_parquet
+from .parquet import pyarrow_parquet
+from .parquet_labels import label_columns, texts_of
 from .readers import explained, require_usable
 from .selection import Selection, column_of, shown_names
 from .text import Start, open_text, started, used_columns
@@ -41,6 +43,7 @@ def keys_of(sources: Sequence[str], name: str, wanted: Sequence[Iterable[str] | 
     ['u7', 'u9']
     """
     found: dict[str, Array] = {}
+    silent = set[str]()
     lacking: list[tuple[Selection, Array | None]] = []
     for source, columns in zip_longest(sources, wanted):
         asked = Selection.of(source, columns)
@@ -49,20 +52,21 @@ def keys_of(sources: Sequence[str], name: str, wanted: Sequence[Iterable[str] | 
             names = _names(paths[0], kind, asked)
             if names is not None and name in names:
                 read = _text_column if kind in TEXT else _parquet_column
-                found[asked.path] = read(paths, name, asked)
-                continue
-            if name == ROW_LABELS and (labels := row_labels(asked)) is not None:
-                found[asked.path] = _typed(labels)
+                keys = read(paths, name, asked)
+                labels = [keys.astype(str).tolist()]
+            elif name == ROW_LABELS and (texts := row_labels(asked)) is not None:
+                keys, labels = _typed(list(chain.from_iterable(texts))), texts
             else:
                 lacking.append((asked, names))
+                continue
+        found[asked.path] = keys
+        # Numbers of rows say nothing beside names, nor do labels that need not be those of the other view.
+        if name == ROW_LABELS and (asked.any_labels or _count(labels)):
+            silent.add(asked.path)
     if not found:
         tables = "; ".join(_described(*table) for table in lacking)
         raise ValueError(f"there is no column {name!r} for --id: {tables}")
-    if name == ROW_LABELS:
-        # Numbers of rows say nothing beside names, nor do labels that need not be those of the other view.
-        free = {asked.path for asked in map(Selection.of, sources) if asked.any_labels}
-        told = {path: keys for path, keys in found.items() if path not in free and not _count(keys)}
-        found = told or found
+    found = {path: keys for path, keys in found.items() if path not in silent} or found
     (path, keys), *others = found.items()
     for other, same in others:
         _require_same(name, (path, keys), (other, same))
@@ -113,8 +117,10 @@ def _only(index: Array) -> int:
     return int(index[0])
 
 
-def _count(keys: Array) -> bool:
-    return bool(len(keys)) and keys.dtype.kind == "i" and counts_rows(labels_in(keys.astype(str).tolist()))
+def _count(labels: list[list[str]]) -> bool:
+    """True if labels count rows, in all or file by file."""
+    found = together([labels_in(part) for part in labels])
+    return found is not None and counts_rows(found)
 
 
 def _require_same(name: str, x: tuple[str, Array], y: tuple[str, Array]) -> None:
@@ -172,14 +178,16 @@ def _typed(cells: list[str]) -> Array:
 
 def _parquet_column(paths: list[str], name: str, asked: Selection) -> Array:
     """A column of one or several parquet files; missing keys, and those of different kinds, become text."""
-    _, pq = pyarrow_parquet()
+    pa, pq = pyarrow_parquet()
     parts = list[Any]()
     for path in paths:
         with pq.ParquetFile(path) as file:
             if name not in file.schema_arrow.names:
                 raise ValueError(f"{os.path.basename(path)} has no column {name!r}")
             parts.append(file.read(columns=[name]).column(name))
-    if not any(part.null_count for part in parts):
+    zones = any(pa.types.is_timestamp(part.type) and part.type.tz for part in parts)
+    # NumPy would drop the zone of times.
+    if not zones and not any(part.null_count for part in parts):
         values = [part.to_numpy() for part in parts]
         kinds = {array.dtype.kind for array in values}
         # Only plain types go into all kinds of files; files may have integers of different sizes.
@@ -187,6 +195,6 @@ def _parquet_column(paths: list[str], name: str, asked: Selection) -> Array:
             both = np.concatenate(values)
             if both.dtype.kind in kinds:
                 return both
-    keys = ["" if key is None else str(key) for part in parts for key in part.to_pylist()]
+    keys = [key for part in parts for key in texts_of(pa, part)]
     # A file with a missing number has floats where others have integers.
     return np.array(keys if len({part.type for part in parts}) == 1 else list(map(plain_label, keys)))

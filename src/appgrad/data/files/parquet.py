@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...machine.arrays import Array, Matrix
-from ..row_labels import Labels, labels_of_file, together
+from ..row_labels import Labels, together
+from .parquet_labels import label_columns, parquet_labels
 from .selection import Selection
 from .spool import Spool
 
@@ -85,31 +86,6 @@ def parquet_names(pa: Any, schema: Any, asked: Selection) -> Array:
             "take all numeric ones with '::columns=numeric'"
         )
     return names
-
-
-def label_columns(schema: Any) -> list[str]:
-    """Columns of the row labels of a frame, which pandas stores beside the others unless they count rows."""
-    found = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in found if isinstance(name, str) and name in schema.names]
-
-
-def label_texts(pa: Any, file: Any) -> Iterator[list[str]]:
-    """Row labels of an open file as text, in pieces; several levels of labels are put together."""
-    columns = label_columns(file.schema_arrow)
-    for batch in file.iter_batches(BATCH_CELLS, columns=columns) if columns else ():
-        levels = [_texts(pa, batch.column(batch.schema.get_field_index(name))) for name in columns]
-        yield list(map(", ".join, zip(*levels, strict=True)))
-
-
-def parquet_labels(pa: Any, file: Any) -> Labels | None:
-    """Facts about the row labels of an open file; None if it has none."""
-    return labels_of_file(label_texts(pa, file)) if label_columns(file.schema_arrow) else None
-
-
-def _texts(pa: Any, column: Any) -> list[str]:
-    # Times of nanoseconds are no Python objects.
-    values = column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
-    return ["" if value is None else str(value) for value in values.to_pylist()]
 
 
 def _is_numeric(pa: Any, kind: Any) -> bool:
