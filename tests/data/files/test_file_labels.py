@@ -9,6 +9,7 @@ from appgrad import open_views
 from appgrad.data.cluster.files import opened_by
 from appgrad.data.cluster.protocol import Here
 from appgrad.data.files.file_labels import row_labels
+from appgrad.data.files.readers import read_table
 from appgrad.data.files.selection import Selection
 
 pd = pytest.importorskip("pandas")
@@ -254,3 +255,44 @@ def test_labels_that_occur_twice_or_are_more(frames, tmp_path):
 def test_an_option_that_is_not_any(tmp_path):
     with pytest.raises(ValueError, match=r"'::row-labels=' can only be '::row-labels=any'"):
         open_views(f"{tmp_path}/x.csv::row-labels=no", "y.csv")
+
+
+LEVELS = {
+    "text": [[f"p{i:02}" for i in range(50)], [f"v{i}" for i in range(50)]],
+    "numbers": [range(7, 57), np.arange(50) / 2],
+    "text and numbers": [[f"p, {i:02}" for i in range(50)], range(50)],
+    "three": [range(2), ["a", "b"], pd.date_range("2024-01-01", periods=625, tz="Europe/Berlin")],
+}
+
+
+@QUIET
+@pytest.mark.parametrize("columns", ["names", "years"])
+@pytest.mark.parametrize("levels", LEVELS)
+def test_levels_without_names_are_labels(levels, columns, frames, tmp_path):
+    """As pandas writes an index of several levels: `,,p,q`."""
+    index = pd.MultiIndex.from_product(LEVELS[levels])
+    x, y = (frame.set_axis(index) for frame in frames)
+    if columns == "years":
+        x.columns, y.columns = (map(str, range(2019, 2019 + frame.shape[1])) for frame in (x, y))
+    for kind in (".csv", ".tsv.gz"):
+        table = read_table(write(x, tmp_path / f"x{kind}"))
+        np.testing.assert_allclose(table.matrix, x)
+        assert list(table.names) == list(x.columns)
+        said = f"the first {index.nlevels} columns have no name: taken as row labels and left out"
+        assert said in table.note.text
+        for other in (kind, ".parquet", ""):
+            source = str(tmp_path / f"x{kind}")
+            assert open_views(source, write(y, tmp_path / f"y{kind}{other}")).n_samples == N
+            with pytest.raises(ValueError, match="different labels: they are in another order"):
+                open_views(source, write(y[::-1], tmp_path / f"z{kind}{other}"))
+
+
+@QUIET
+def test_levels_that_are_chosen_are_columns(frames, tmp_path):
+    index = pd.MultiIndex.from_product(LEVELS["numbers"])
+    source = write(frames[0].set_axis(index), tmp_path / "x.csv")
+    levels = np.array(list(index))
+    np.testing.assert_array_equal(read_table(f"{source}::columns=0-1").matrix, levels)
+    np.testing.assert_array_equal(read_table(f"{source}::columns=1,2").matrix[:, 0], levels[:, 1])
+    assert list(read_table(f"{source}::columns=numeric").names) == list("abc")
+    assert read_table(f"{source}::columns=a").labels is not None

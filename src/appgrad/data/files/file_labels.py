@@ -47,7 +47,7 @@ def row_labels(asked: Selection) -> list[list[str]] | None:
             start = started(paths[0], file, asked)
             if not start.has_row_labels(used_columns(start, asked)[0]):
                 return None
-            return [[row[0].strip() for row in start.rows(chain(start.known, start.rest))]]
+            return [list(map(start.label, start.rows(chain(start.known, start.rest))))]
     if kind != ".parquet":
         return None
     pa, pq = pyarrow_parquet()

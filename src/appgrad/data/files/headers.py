@@ -22,14 +22,14 @@ class Head(NamedTuple):
     """What was decided about the first line: a header or a row, and why.
 
     `sure` is False if a reader of the file could think otherwise. `row_names` are first cells of rows that
-    the header has no cell for; `unnamed` first cells below an empty one.
+    the header has no cell for; `unnamed` is the number of first cells below empty ones.
     """
 
     header: bool
     why: str
     sure: bool = True
     row_names: bool = False
-    unnamed: bool = False
+    unnamed: int = 0
 
     def said(self, left_out: bool) -> str:
         """The decision in words; `left_out` if a column without a name was."""
@@ -37,7 +37,8 @@ class Head(NamedTuple):
         if self.row_names:
             text += "; rows have one cell more: the first was taken as row labels and left out"
         elif self.unnamed and left_out:
-            text += "; the first column has no name: taken as row labels and left out"
+            first = "column has" if self.unnamed == 1 else f"{self.unnamed} columns have"
+            text += f"; the first {first} no name: taken as row labels and left out"
         if not self.sure:
             text += f"; '::header={'no' if self.header else 'yes'}' decides otherwise"
         return text
@@ -70,8 +71,14 @@ def head_of(
         found = Head(True, "it has the column names of the model")
     if asked is not None:
         found = Head(asked, f"'::header={'yes' if asked else 'no'}' was given")
-    unnamed = found.header and len(first) > 1 and first[0] == "" and not longer
+    unnamed = 0 if longer or not found.header else leading(first)
     return found._replace(row_names=found.header and longer, unnamed=unnamed)
+
+
+def leading(first: Sequence[str]) -> int:
+    """The number of empty cells before the first name; one at most if there is no name."""
+    empty = next((j for j, cell in enumerate(first) if cell.strip()), 1)
+    return min(empty, len(first) - 1)
 
 
 def _decided(first: list[str], rows: Rows, quoted: bool) -> Head:
@@ -81,11 +88,10 @@ def _decided(first: list[str], rows: Rows, quoted: bool) -> Head:
         return Head(True, "it has text above numbers")
     if quoted:
         return Head(True, "its cells are in quotes, unlike those below")
-    if first[0] == "" and (0 in words or _is_index([row[0] for row in rows])):
+    before = leading(first)
+    if any(j in words or _is_index([row[j] for row in rows]) for j in range(before)):
         return Head(True, "its first cell is empty, above row labels")
-    numbers = [j for j, cell in enumerate(first) if not is_text(cell) and j not in words]
-    if first[0] == "":
-        numbers = numbers[1:]
+    numbers = [j for j in range(before, len(first)) if not is_text(first[j]) and j not in words]
     if text and not numbers:
         return Head(True, "it holds text")
     return _numbers([first[j] for j in numbers], [[row[j] for j in numbers] for row in rows], bool(text))

@@ -73,7 +73,13 @@ class Start(NamedTuple):
 
     def has_row_labels(self, used: Iterable[int]) -> bool:
         """True if the first cells of rows are labels, and no numbers that are used."""
-        return self.head.row_names or (self.head.unnamed and 0 not in used)
+        return self.head.row_names or (self.head.unnamed > 0 and min(used) >= self.head.unnamed)
+
+    def label(self, row: str | Sequence[str]) -> str:
+        """The label of a row, or of a plain line; those of several levels are put together."""
+        levels = max(1, self.head.unnamed)
+        cells = row.split(self.lines.delimiter, levels) if isinstance(row, str) else row
+        return ", ".join(cell.strip() for cell in cells[:levels])
 
     @property
     def known(self) -> list[tuple[int, list[str]]]:
@@ -95,7 +101,7 @@ class Start(NamedTuple):
         """Which columns hold numbers, as far as the first rows say; row labels do not."""
         rows = [record for _, record in self.below] + ([] if self.head.header else [self.first])
         found = np.zeros(len(self.first), bool)
-        for j in range(int(self.head.unnamed), len(self.first)):
+        for j in range(self.head.unnamed, len(self.first)):
             column = [row[j + self.labels] for row in rows if len(row) > j + self.labels]
             found[j] = not any(map(is_text, column)) and not all(map(is_missing, column))
         return found
@@ -120,8 +126,9 @@ def used_columns(start: Start, asked: Selection) -> tuple[Array, bool]:
     """Positions of the columns that a source asks for, and whether row labels were left out of them."""
     p = len(start.first)
     index = asked.positions(p, start.names, start.numeric)
-    left_out = index is None and start.head.unnamed
-    return np.arange(int(left_out), p) if index is None else index, left_out
+    if index is None:
+        return np.arange(start.head.unnamed, p), start.head.unnamed > 0
+    return index, False
 
 
 def _spooled(spool: Spool, start: Start, used: list[int], labelled: bool) -> Iterator[list[str]]:
@@ -129,12 +136,7 @@ def _spooled(spool: Spool, start: Start, used: list[int], labelled: bool) -> Ite
     for numbers, rows in _arrays(start, used):
         spool.append(numbers)
         if labelled:
-            yield [_first_cell(row, start.lines.delimiter) for row in rows]
-
-
-def _first_cell(row: str | list[str], delimiter: str) -> str:
-    """The first cell of a row, or of a plain line."""
-    return row.partition(delimiter)[0] if isinstance(row, str) else row[0]
+            yield list(map(start.label, rows))
 
 
 def started(path: str, file: TextIO, asked: Selection) -> Start:
