@@ -22,7 +22,8 @@ class Head(NamedTuple):
     """What was decided about the first line: a header or a row, and why.
 
     `sure` is False if a reader of the file could think otherwise. `row_names` are first cells of rows that
-    the header has no cell for; `unnamed` is the number of first cells below empty ones.
+    the header has no cell for; `unnamed` is the number of first cells below empty ones. `second` says that
+    the line below the header may be one too.
     """
 
     header: bool
@@ -30,6 +31,7 @@ class Head(NamedTuple):
     sure: bool = True
     row_names: bool = False
     unnamed: int = 0
+    second: bool = False
 
     def said(self, left_out: bool) -> str:
         """The decision in words; `left_out` if a column without a name was."""
@@ -41,6 +43,10 @@ class Head(NamedTuple):
             text += f"; the first {first} no name: taken as row labels and left out"
         if not self.sure:
             text += f"; '::header={'no' if self.header else 'yes'}' decides otherwise"
+        if self.second:
+            text += (
+                "; the second line was read as a row: if it names columns too, remove it or join both lines"
+            )
         return text
 
 
@@ -94,11 +100,11 @@ def _decided(first: list[str], rows: Rows, quoted: bool) -> Head:
     numbers = [j for j in range(before, len(first)) if not is_text(first[j]) and j not in words]
     if text and not numbers:
         return Head(True, "it holds text")
-    return _numbers([first[j] for j in numbers], [[row[j] for j in numbers] for row in rows], bool(text))
+    return numbers_head([first[j] for j in numbers], [[row[j] for j in numbers] for row in rows], bool(text))
 
 
-def _numbers(named: list[str], rows: Rows, text: bool) -> Head:
-    """The decision about a first line of numbers, in columns that hold numbers."""
+def numbers_head(named: list[str], rows: Rows, text: bool = False) -> Head:
+    """The decision about a first line of numbers, in columns that hold numbers; `text` if others do not."""
     cells = [[cell.strip() for cell in row] for row in rows]
     if named in cells:
         return Head(False, "the same numbers occur again below")
@@ -113,7 +119,7 @@ def _numbers(named: list[str], rows: Rows, text: bool) -> Head:
     if len(line) == 1:
         # One number tells too little, but a year above small numbers may be a name.
         return Head(False, "it holds a number as the rows do", sure=not text and not (whole and far))
-    if whole and _whole_by_chance(cells) < CHANCE:
+    if whole and whole_by_chance(cells) < CHANCE:
         return Head(True, "it holds whole numbers, and the rows below do not", sure=natural)
     if not far and 2 * sum(_alike(line, row) for row in values) > len(values):
         return Head(False, "most rows are like it")
@@ -125,7 +131,7 @@ def _numbers(named: list[str], rows: Rows, text: bool) -> Head:
     return Head(False, "it holds numbers as the rows do", sure=not odd and not text)
 
 
-def _whole_by_chance(rows: Rows) -> float:
+def whole_by_chance(rows: Rows) -> float:
     """The chance that a row holds whole numbers only, from the shares of whole numbers in each column."""
     chance = 1.0
     for column in zip(*rows, strict=True):

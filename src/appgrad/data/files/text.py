@@ -15,6 +15,7 @@ from ...machine.arrays import Array
 from ..row_labels import Labels, labels_of_file
 from .headers import LOOKED_AT, Head, head_of, is_missing, is_text
 from .notes import Note, noted
+from .second_headers import with_second_line
 from .selection import Selection
 from .semicolons import require_no_semicolons
 from .spool import Spool
@@ -113,7 +114,8 @@ def read_text(path: str, asked: Selection) -> tuple[Array, Array | None, Note, L
         start = started(path, file, asked)
         names, head = start.names, start.head
         used, left_out = used_columns(start, asked)
-        note = Note(f"{path}: {head.said(left_out)}", head.sure and not head.row_names and not left_out)
+        sure = head.sure and not head.row_names and not left_out and not head.second
+        note = Note(f"{path}: {head.said(left_out)}", sure)
         spool, labelled = Spool(), start.has_row_labels(used)
         with noted([note.text]):
             # In one pass, piece by piece: neither rows nor labels need fit into memory.
@@ -155,6 +157,8 @@ def started(path: str, file: TextIO, asked: Selection) -> Start:
     quoted = _in_quotes(lines[:end]) and not _in_quotes(lines[end:])
     rows = [record for _, record in below]
     head = head_of(first, rows, quoted, asked.header, asked.wanted)
+    if asked.header is None:
+        head = with_second_line(head, first, rows)
     return Start(first, below, records, head, source)
 
 
