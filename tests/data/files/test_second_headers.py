@@ -14,7 +14,9 @@ from appgrad.data.files.second_headers import with_second_line
 pd = pytest.importorskip("pandas")
 
 N = 60
-SAID = r"cannot be read as \.csv: its second line \(.*\) looks like a second line of column names: remove it, "
+SAID = (
+    r"cannot be read as \.csv: its second line \(.*\) looks like a second line of column names: remove it, "
+)
 COLUMNS = {
     "g": [("g", 1), ("g", 2)],
     "gh": [("g", 1), ("g", 2), ("h", 1)],

@@ -63,29 +63,31 @@ def row_labels(asked: Selection) -> list[list[str]] | None:
 
 def difference(x: Selection, y: Selection) -> str:
     """How the row labels of two sources differ, and what to do."""
-    a, b = ([plain_label(text) for part in row_labels(source) or [] for text in part] for source in (x, y))
+    a, b = (list(chain.from_iterable(row_labels(source) or [])) for source in (x, y))
     return f"rows of {x.path} and {y.path} have different labels: {_how(x, y, a, b)}. {AS_THEY_ARE}"
 
 
-def _how(x: Selection, y: Selection, a: list[str], b: list[str]) -> str:
+def _how(x: Selection, y: Selection, mine: list[str], other: list[str]) -> str:
+    """How labels differ; they are shown as they are written, and compared in their plain form."""
+    a, b = (list(map(plain_label, texts)) for texts in (mine, other))
     label, times = next(iter(Counter(b).most_common(1)), ("", 0))
     if times > 1:
         return (
-            f"{_shown(label)} occurs more than once in {y.path}, so that labels do not say which rows belong "
-            "together; make them unique, then bring both files into the same order"
+            f"{_shown(other[b.index(label)])} occurs more than once in {y.path}, so that labels do "
+            "not say which rows belong together; make them unique, then bring both files into the same order"
         )
     theirs = set(b)
-    missing = [label for label in a if label not in theirs]
+    missing = [text for text, label in zip(mine, a, strict=True) if label not in theirs]
     if missing:
         return (
             f"{len(missing)} of {len(a)} labels of {x.path} are not in {y.path}, {_shown(missing[0])} for "
             "one; keep the rows of both, in the same order"
         )
     if len(a) == len(b):
-        row = next(i for i, (one, other) in enumerate(zip(a, b, strict=True)) if one != other)
+        row = next(i for i, labels in enumerate(zip(a, b, strict=True)) if labels[0] != labels[1])
         return (
-            f"they are in another order ({_place(x, row)} is {_shown(a[row])} in {x.path}, {_shown(b[row])} "
-            f"in {y.path}); bring both files into the same order"
+            f"they are in another order ({_place(x, row)} is {_shown(mine[row])} in {x.path}, "
+            f"{_shown(other[row])} in {y.path}); bring both files into the same order"
         )
     return (
         f"{y.path} has rows that {x.path} does not have ({len(b)} and {len(a)}); keep the rows of both, in "
