@@ -145,8 +145,8 @@ def test_url_reputation_says_what_is_wrong(url_folder, tmp_path):
         load_url_reputation(url_folder, host=[1, 2], lexical=[2, 3])
     with pytest.raises(ValueError, match="columns run from 0 to 3231961, got 1 to 4000000"):
         load_url_reputation(url_folder, host=[1, 4_000_000], lexical=[2])
-    (url_folder / "FeatureTypes").write_text("one\n")
-    with pytest.raises(ValueError, match="line 1: expected a column number, found 'one'"):
+    (url_folder / "FeatureTypes").write_text("² one\n")
+    with pytest.raises(ValueError, match="line 1: expected a column number, found '² one'"):
         load_url_reputation(url_folder)
     (url_folder / "FeatureTypes").unlink()
     with pytest.raises(ValueError, match="does not say which columns are host-based"):

@@ -97,6 +97,7 @@ def test_ctrl_c_saves_the_model_and_says_so_in_a_line(slow, tmp_path):
         ("tcp://127.0.0.1:1", "no Dask scheduler at"),
         ("local:x", "local:N"),
         ("local:0", "local:N"),
+        ("local:²", "local:N"),
         ("foo", "no address"),
         ("http://127.0.0.1:1", "no address"),
     ],
