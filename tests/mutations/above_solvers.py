@@ -23,8 +23,8 @@ MUTATIONS = [
     ),
     Mutation(
         "data/files",
-        "return np.arange(int(left_out), p) if index is None",
-        "return np.arange(p) if index is None",
+        "return np.arange(start.head.unnamed, p), start.head.unnamed > 0",
+        "return np.arange(p), start.head.unnamed > 0",
         "test_row_labels_without_a_name_are_left_out",
     ),
     Mutation(

@@ -137,7 +137,7 @@ MUTATIONS = [
     ),
     Mutation(
         "data",
-        "if whole and _whole_by_chance(cells) < CHANCE:",
+        "if whole and whole_by_chance(cells) < CHANCE:",
         "if False:",
         "test_any_whole_numbers_above_fractions",
     ),
@@ -284,5 +284,17 @@ MUTATIONS = [
         "unseen | (shown < SHOWN_ROWS)",
         "unseen & False",
         "test_what_the_sample_does_not_show_is_looked_at",
+    ),
+    Mutation(
+        "data/files",
+        "return numbers if len(numbers) == file.metadata.num_rows else None",
+        "return None",
+        "test_a_range_of_numbers_is_labels",
+    ),
+    Mutation(
+        "data/files",
+        "empty = next((j for j, cell in enumerate(first) if cell.strip()), 1)",
+        'empty = int(first[0].strip() == "")',
+        "test_levels_without_names_are_labels",
     ),
 ]
