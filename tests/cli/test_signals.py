@@ -18,8 +18,17 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 BOTH = pytest.mark.parametrize(
     ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 )
-# Says when signals can be received; everything else is imported after that.
-START = "from appgrad.cli import signals; print('up', flush=True); from appgrad.cli.main import main; main()"
+# Says when signals are received; everything else is imported after that.
+START = """
+from appgrad.cli import signals, start
+enter = signals.at_once.__enter__
+def up(self):
+    enter(self)
+    signals.at_once.__enter__ = enter
+    print("up", flush=True)
+signals.at_once.__enter__ = up
+start.main()
+"""
 
 
 def started(folder, *args, code=START):
@@ -76,7 +85,7 @@ def test_json_says_what_an_interrupted_fit_has_saved(number, word, folder):
         # `timeout` sends its signal twice: once more must not break what the first has begun.
         run.send_signal(number)
         out, err = run.communicate(timeout=600)
-        assert (run.returncode, err) == (128 + number, "")
+        assert (run.returncode, err) == (128 + number, ""), out + err
         found = json.loads(out)
         assert found["error"].startswith(f"{word}; ")
         assert found.keys() == KEYS

@@ -344,6 +344,20 @@ def test_a_failure_while_writing_leaves_the_old_file(model, tmp_path, monkeypatc
     load(path)
 
 
+def test_ctrl_c_in_the_middle_of_a_file_stays_ctrl_c(model, tmp_path, monkeypatch):
+    """An archive with an open part would raise an error of its own when it is closed."""
+    usual, kept = zipfile.ZipFile.open, []
+
+    def interrupted(self, *args, **kwargs):
+        kept.append(usual(self, *args, **kwargs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path / "m.cca")
+    assert not list(tmp_path.iterdir())
+
+
 def test_permissions_are_ordinary(model, tmp_path):
     model.save(tmp_path / "m.cca")
     (tmp_path / "other").write_text("")

@@ -96,12 +96,21 @@ class Installed:
 
 
 class handled(Installed):  # noqa: N801
-    """A context in which both signals raise a KeyboardInterrupt, as Ctrl-C does by itself."""
+    """A context in which both signals raise a KeyboardInterrupt, as Ctrl-C does by itself.
+
+    What Python cannot raise after a signal, in destructors, it does not print either.
+    """
 
     def __enter__(self) -> None:
         global _arrivals
         _arrivals = Arrivals()
+        self.shown = sys.unraisablehook
+        sys.unraisablehook = lambda lost: None if arrived() else self.shown(lost)
         super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        sys.unraisablehook = self.shown
 
 
 class at_once(Installed):  # noqa: N801

@@ -34,10 +34,17 @@ def write(
     header = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=True)
     parts = {"meta": np.frombuffer(header.encode(), np.uint8), **arrays}
     # As `numpy.savez` writes it, which leaves its file open if it is interrupted.
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
-        for name, array in parts.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
+    with whole_file(path) as file:
+        archive = zipfile.ZipFile(file, "w", allowZip64=True)
+        try:
+            for name, array in parts.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
+            archive.close()
+        except BaseException:
+            # The file is given up. To close an archive in the middle would raise another error.
+            archive.fp = None
+            raise
 
 
 @contextmanager

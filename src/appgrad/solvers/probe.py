@@ -8,7 +8,7 @@ import numpy as np
 
 from ..covariance.linalg import column_dots, leading_svd
 from ..covariance.operators import Covariance
-from ..covariance.preconditioners import Preconditioner
+from ..covariance.preconditioners import Preconditioner, jacobi
 from ..machine.arrays import Array
 from .canonical import completed
 from .conjugate_gradients import conjugate_gradients
@@ -63,7 +63,10 @@ def solved_residuals(
     """Return the solved residuals of pairs with these products and correlations.
 
     r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
+
+    Without a preconditioner, columns in other units would not be seen: M is then that of the variances.
     """
+    M = jacobi(cov) if M.x is None or M.y is None else M
     xx, xy, yx, yy = products
     residuals = xy - xx * rho, yx - yy * rho
     start = np.zeros_like(residuals[0]), np.zeros_like(residuals[1])
