@@ -5,36 +5,33 @@ A command imports what it runs when it is called: `appgrad --help` needs neither
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..version import __version__
 from . import signals
-
-# Ctrl-C is one line here, too.
-with signals.at_once():
-    import os
-    import sys
-    import traceback
-    import warnings
-    from pathlib import Path
-    from typing import Annotated, Any
-
-    import typer
-
-    from ..version import __version__
-    from .arguments import (
-        EXPERIMENTS,
-        Components,
-        Json,
-        Labels,
-        LogLevel,
-        Model,
-        Names,
-        Scale,
-        Solver,
-        XSource,
-        YSource,
-    )
-    from .failures import FAILED, FAILURES, FailedError, interrupted, reason
-    from .terminal import err, print_json, say
-    from .wording import in_options
+from .arguments import (
+    EXPERIMENTS,
+    Components,
+    Json,
+    Labels,
+    LogLevel,
+    Model,
+    Names,
+    Scale,
+    Solver,
+    XSource,
+    YSource,
+)
+from .failures import FAILED, FAILURES, FailedError, interrupted, reason
+from .terminal import err, print_json, say
+from .wording import in_options
 
 app = typer.Typer(
     help="Canonical correlation analysis on files: .npy, .npz, .csv, .tsv, .svm, .parquet, .h5, .zarr.",
