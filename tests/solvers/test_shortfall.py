@@ -5,7 +5,6 @@ import pytest
 
 from appgrad import CCA
 from appgrad.datasets import planted
-from appgrad.fitting.remarks import trivial
 from appgrad.solvers.problem import Progress
 from appgrad.solvers.protocol import Options, Outcome
 from appgrad.solvers.shortfall import contradicted
@@ -38,10 +37,3 @@ def test_a_result_that_contradicts_its_run(solution, residual, bound, words):
     found = contradicted(ended(solution, **changes))
     assert [words in text for text in found] == ([] if words is None else [True])
     assert not contradicted(ended(solution, "iterations", **changes))
-
-
-def test_correlations_are_trivial_only_near_one(solution):
-    near, far = (solution._replace(correlations=np.array([r, 0.1]), ranks=(6, 6)) for r in (0.995, 0.98))
-    assert trivial(10, 8, 8, near, "functions fit rows", "Use a larger ridge")
-    assert not trivial(10, 8, 8, far, "functions fit rows", "Use a larger ridge")
-    assert not trivial(13, 8, 8, near, "functions fit rows", "Use a larger ridge")
