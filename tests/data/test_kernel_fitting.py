@@ -1,5 +1,7 @@
 """Kernels fitted to data: widths, default ridges, landmarks, frequencies, and their memory."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -125,6 +127,22 @@ def test_gamma_is_one_over_the_squared_median_distance(rng):
     alike = np.vstack([np.zeros((90, 1)), np.full((10, 1), 2.0)])
     assert median_gamma(alike) == pytest.approx(0.25)
     assert median_gamma(np.ones((5, 2))) == 1.0
+
+
+def test_gamma_of_sparse_rows_with_many_columns_needs_little_memory(rng):
+    """A hundred dense rows of a million columns would be 800 MB."""
+    n, p = 100, 10**6
+    columns, values = rng.choice(p, (n, 5)), rng.standard_normal((n, 5))
+    X = sp.csr_array((values.ravel(), (np.repeat(np.arange(n), 5), columns.ravel())), shape=(n, p))
+    tracemalloc.start()
+    gamma = median_gamma(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 2**20
+    occurring = X[:, np.unique(columns)].toarray()
+    assert gamma == pytest.approx(median_gamma(occurring))
+    # Rows without any entries have no columns left.
+    assert median_gamma(sp.csr_array((5, 3))) == 1.0
 
 
 def test_all_of_a_precomputed_matrix_is_looked_at(rng, monkeypatch):

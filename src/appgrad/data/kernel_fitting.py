@@ -174,7 +174,10 @@ def median_gamma(rows: Matrix) -> float:
     # Slow to import, and linear models need no distances.
     from scipy.spatial.distance import cdist
 
-    few = rows[:FEW].toarray() if sp.issparse(rows) else rows[:FEW]
+    few = rows[:FEW]
+    if sp.issparse(few):
+        # Only the columns that occur in these rows: there may be millions of others, all zero.
+        few = few[:, np.unique(few.tocoo().col)].toarray()
     about = _over_median(cdist(few, few, "sqeuclidean"), 0.0)
     distances = squared_distances(rows, rows, about)
     # Rounding leaves identical rows a little apart.
