@@ -98,7 +98,7 @@ class Installed:
 class handled(Installed):  # noqa: N801
     """A context in which both signals raise a KeyboardInterrupt, as Ctrl-C does by itself.
 
-    What Python cannot raise after a signal, in destructors, it does not print either.
+    Exceptions in destructors are ignored by Python, which prints them. After a signal they are not printed.
     """
 
     def __enter__(self) -> None:

@@ -21,9 +21,9 @@ MARGIN = 1.05
 # Views of at most this many columns are preconditioned by the covariance of a sample of this many rows for
 # each column: its eigenvectors take less than a second.
 NARROW, SAMPLE_ROWS = 1000, 4
-# Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others. As
-# many rows must show a direction, or all rows are looked at, for up to this many directions.
-SHOWN_ROWS, LOOKED_AT = 30, 100
+# Columns of a sample must rest on this many rows, (sum z^2)^2 / sum z^4, to be told apart from others.
+# Directions that fewer rows show are measured on all rows, if there are at most MOST_MEASURED of them.
+SHOWN_ROWS, MOST_MEASURED = 30, 100
 
 
 def warm_up_rows(views: Views, endless: bool = False) -> int:

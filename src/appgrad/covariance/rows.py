@@ -18,7 +18,7 @@ from .matrices import MatrixCovariance
 from .moments import second_moments, shifted, to_dense
 from .operators import Cross, Matrices, bounded, dimensions
 from .preconditioners import (
-    LOOKED_AT,
+    MOST_MEASURED,
     NARROW,
     Preconditioner,
     Sampled,
@@ -132,7 +132,7 @@ class RowCovariance(RowProducts):
 
         If there are many, they are left out.
         """
-        few = [0 < np.count_nonzero(part.doubtful) <= LOOKED_AT for part in (x, y)]
+        few = [0 < np.count_nonzero(part.doubtful) <= MOST_MEASURED for part in (x, y)]
         A, B = (
             part.side.d[:, None] * part.side.V[:, part.doubtful if ask else slice(0)]
             for part, ask in zip((x, y), few, strict=True)

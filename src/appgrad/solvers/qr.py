@@ -21,7 +21,8 @@ from .problem import Problem, Solution
 # A column rounded to the precision eps is off by at most eps / 2 of its values, and its combinations with
 # others by less than this many eps of all of theirs.
 ROUNDED = 2
-# The least ridge over the variance of a column: values so far apart still have four digits.
+# A smaller ridge is raised to this share of a column's variance. In units in which the ridge is 1, standard
+# deviations are then at most 1e12. Doubles have 16 digits: what is of size 1 beside that keeps four of them.
 FLOOR = 1e-24
 
 
