@@ -274,7 +274,7 @@ def test_a_kernel_function_is_not_saved(rng, tmp_path):
 def test_a_run_on_gram_matrices_goes_on_from_its_checkpoint(rng, tmp_path):
     X, Y, *_ = related(rng)
     path = tmp_path / "run.npz"
-    model = KernelCCA(2, ridge=0.01, solver="lobpcg", tol=1e-10, random_state=0)
+    model = KernelCCA(2, ridge=0.01, solver="lobpcg", tol=1e-10, max_iter=70, random_state=0)
     whole = quiet(clone(model), X, Y)
     quiet(clone(model).set_params(checkpoint=(str(path), 0), max_iter=3), X, Y)
     rest = quiet(clone(model).set_params(checkpoint=(str(path), 0)), X, Y)
@@ -413,7 +413,10 @@ def test_a_result_with_large_residuals_is_never_silent(solver, decades):
         X, Y = rng.standard_normal((2, 60, 4))
         Y[:, :2] += X[:, :2]
         Y *= np.logspace(0, -decades, 4)
-        model = KernelCCA(3, kernel="linear", solver=solver, ridge=(1e-3, 1e-12), random_state=0)
+        # Runs that converge take up to 511 iterations.
+        model = KernelCCA(
+            3, kernel="linear", solver=solver, ridge=(1e-3, 1e-12), max_iter=600, random_state=0
+        )
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:

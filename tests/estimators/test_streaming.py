@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import time
 import warnings
 
 import numpy as np
@@ -372,11 +371,11 @@ def test_a_stream_without_rows_leaves_what_was_there(batches, data):
     assert_same(model, CCA(3).fit(X, Y), atol=0)
 
 
-def test_what_is_said_of_a_stream_under_way(long, caplog):
+def test_what_is_said_of_a_stream_under_way(long, caplog, clock):
     X, Y = long
     seen = []
     with config_context(working_memory=0.05), caplog.at_level("INFO", "appgrad"):
-        slow = lambda progress: seen.append(progress) or time.sleep(0.3)  # noqa: E731
+        slow = lambda progress: seen.append(progress) or clock.go_on(0.3)  # noqa: E731
         CCA(3, random_state=0, callback=slow, verbose=1).fit_stream(pairs(X[:5000], Y[:5000], 500))
     assert [p.rows for p in seen] == list(range(500, 5001, 500))
     assert np.isnan(seen[0].tcc)

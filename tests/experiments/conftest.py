@@ -1,11 +1,13 @@
 """Small data sets in the folders that experiments look for, and short runs."""
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from appgrad.datasets import planted
-from appgrad.experiments import bilingual, curves
+from appgrad.experiments import bilingual, curves, mnist
 
 
 @pytest.fixture(scope="session")
@@ -54,5 +56,30 @@ def short(monkeypatch):
     monkeypatch.setattr(curves, "checkpoints", lambda last, each_decade=8: [1, 3, 10])
     for name in ("mnist", "url"):
         monkeypatch.setattr(f"appgrad.experiments.{name}.checkpoints", lambda last, each_decade=8: [1, 3, 10])
+    # The letter's points are looked at beside these, up to a thousand iterations.
+    all_points = mnist.curves
+    monkeypatch.setattr(
+        mnist, "curves", lambda quick: [curve._replace(iterations=[1, 3, 10]) for curve in all_points(quick)]
+    )
+    monkeypatch.setattr(mnist, "PENALTIES", mnist.PENALTIES[::3])
     monkeypatch.setattr(bilingual, "TRAIN", 600)
     monkeypatch.setattr(bilingual, "CANDIDATES", 100)
+
+
+# The command, with as few points as the runs of these tests.
+PROGRAM = """
+import signal
+from appgrad.cli.main import main
+from appgrad.experiments import curves
+
+curves.checkpoints = lambda last, each_decade=8: [1, 3, 10]
+# A process that is started in the background may have been told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+
+
+@pytest.fixture
+def program():
+    """The command `appgrad experiment`, in a process of its own."""
+    return [sys.executable, "-c", PROGRAM, "experiment"]

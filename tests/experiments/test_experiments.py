@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad import CCA, tcc
+from appgrad.cli.main import main
 from appgrad.datasets import planted
 from appgrad.datasets.loaders import Paired
 from appgrad.experiments import EXPERIMENTS, bilingual, curves, run
@@ -317,22 +318,24 @@ def test_scores_of_heuristics_are_of_centred_rows(name, m):
     assert rho[0] > 0.3
 
 
-def test_the_command(data_sets, tmp_path):
-    program = [sys.executable, "-c", "from appgrad.cli.main import main; main()", "experiment"]
+def test_the_command(data_sets, tmp_path, program, monkeypatch, capsys):
     arguments = ["mediamill", "--data", str(data_sets), "--out", "results", "--quick"]
     done = subprocess.run([*program, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "LOBPCG" in done.stdout
     assert (tmp_path / "results" / "mediamill.jsonl").exists()
     assert (tmp_path / "results" / "mediamill_pcc.png").exists()
+    monkeypatch.chdir(tmp_path)
     for wrong, code in (
         (["fashion"], 2),
         (["ptb", "--data", "nowhere"], 1),
         (["ptb", "--data", "results"], 1),
     ):
-        done = subprocess.run([*program, *wrong], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == code
-        assert "Traceback" not in done.stderr
+        monkeypatch.setattr(sys, "argv", ["appgrad", "experiment", *wrong])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == code
+        assert "Traceback" not in capsys.readouterr().err
 
 
 def test_an_unknown_experiment(tmp_path):

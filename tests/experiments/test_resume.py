@@ -142,23 +142,9 @@ def test_events_are_recorded_once(state, tmp_path, monkeypatch):
     assert timeless(tmp_path / "r.jsonl") == whole
 
 
-# The command, with as few points as the runs of these tests.
-PROGRAM = """
-import signal
-from appgrad.cli.main import main
-from appgrad.experiments import curves
-
-curves.checkpoints = lambda last, each_decade=8: [1, 3, 10]
-# A process that is started in the background may have been told to ignore it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
-def test_a_killed_command_goes_on(how, data_sets, unbroken, tmp_path):
-    command = [sys.executable, "-c", PROGRAM, "experiment", "mediamill", "--data", str(data_sets), "--quick"]
-    command += ["--out", str(tmp_path)]
+def test_a_killed_command_goes_on(how, data_sets, unbroken, tmp_path, program, capsys):
+    command = [*program, "mediamill", "--data", str(data_sets), "--quick", "--out", str(tmp_path)]
     part = tmp_path / "mediamill.jsonl.part"
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -174,10 +160,10 @@ def test_a_killed_command_goes_on(how, data_sets, unbroken, tmp_path):
     assert b"Traceback" not in err
     before = part.read_text()
     assert '"curve end"' in before
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f"going on from {part}" in done.stdout
-    assert "Mediamill: AppGrad\n" not in done.stdout
+    run_experiment("mediamill", data_sets, tmp_path, None, True)
+    said = capsys.readouterr().out
+    assert f"going on from {part}" in said
+    assert "Mediamill: AppGrad\n" not in said
     path = tmp_path / "mediamill.jsonl"
     assert path.read_text().startswith(before[: before.rfind("\n") + 1])
     assert timeless(path) == timeless(unbroken("mediamill"))

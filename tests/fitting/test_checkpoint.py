@@ -40,7 +40,8 @@ def problem(kind="dense"):
     if kind == "sparse":
         X, Y = sparse_counts(np.random.default_rng(0))
         return sp.csr_array(X), sp.csr_array(Y)
-    p = planted(400, 40, 30, [0.9, 0.7, 0.5], condition=50, random_state=0)
+    # LOBPCG takes 65 iterations: it computes its products anew twice.
+    p = planted(400, 40, 30, [0.9, 0.7, 0.5], condition=10, random_state=0)
     return p.X, p.y
 
 
@@ -163,9 +164,10 @@ def test_a_direct_solver_needs_none(tmp_path):
     assert not path.exists()
 
 
-# In processes of their own, which start from one that has the package loaded.
-
+# In processes of their own, which start from one that has imported what takes long.
 context = multiprocessing.get_context("forkserver")
+SLOW_IMPORTS = ["pytest", "sklearn.utils.estimator_checks"]
+SLOW_IMPORTS += [f"appgrad.{name}" for name in ("estimators.kernel", "estimators.sparse", "solvers.lobpcg")]
 
 
 def child(path, out, limit=None):
@@ -185,23 +187,31 @@ def child(path, out, limit=None):
 
 
 def started(*args):
+    context.set_forkserver_preload(SLOW_IMPORTS)
     process = context.Process(target=child, args=args)
     process.start()
     return process
 
 
+def written(path):
+    """When the file was last written; None if there is none."""
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
 def test_killed_at_twenty_moments(tmp_path):
+    """At random, after the first write of each process: about half of the time it is writing."""
     path, out = tmp_path / "run.ckpt", tmp_path / "out.npy"
-    context.set_forkserver_preload(["appgrad"])
     whole, chance, kills = model("lobpcg").fit(*problem()).x_weights_, random.Random(0), 0
     while kills < 20 or not out.exists():
         if kills < 20 and out.exists():
             np.testing.assert_array_equal(np.load(out), whole)
             out.unlink()
             path.unlink()
-        process = started(path, out)
+        before, process = written(path), started(path, out)
         if kills < 20:
-            process.join(chance.uniform(0.05, 0.4))
+            while written(path) == before and process.is_alive():
+                time.sleep(0.001)
+            process.join(chance.uniform(0.0, 0.1))
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
                 kills += 1
@@ -302,16 +312,21 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert run()["correlations"] == second["correlations"]
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("output", [["-o", "m.cca"], []])
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
-def test_signals_leave_a_checkpoint_to_go_on_from(number, word, output, tmp_path):
+def test_signals_leave_a_checkpoint_to_go_on_from(number, word, output, tmp_path, monkeypatch, capsys):
+    from appgrad.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
     for name, m in zip("xy", problem(), strict=True):
         np.save(tmp_path / f"{name}.npy", m)
-    command = [sys.executable, "-m", "appgrad", "fit", "x.npy", "y.npy", "--solver", "stochastic"]
+    fit = ["fit", "x.npy", "y.npy", "--solver", "stochastic", "--checkpoint", "run.ckpt"]
+    fit += ["--checkpoint-every", "0", *output]
     # Far longer than anyone waits.
-    command += ["--passes", "1e6", "--checkpoint", "run.ckpt", "--checkpoint-every", "0", *output]
-    run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "appgrad", *fit, "--passes", "1e6"]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     seen = set()
     # There is a model once the first iteration is behind: from the second file on.
     while len(seen) < 2 and run.poll() is None:
@@ -325,10 +340,8 @@ def test_signals_leave_a_checkpoint_to_go_on_from(number, word, output, tmp_path
     assert said == f"error: {word}; {model}go on with --resume --checkpoint run.ckpt\n"
     if output:
         assert load(tmp_path / "m.cca").n_iter_[0] >= 1
-    command[command.index("1e6")] = "3"
-    done = subprocess.run([*command, "--resume", "--json"], cwd=tmp_path, capture_output=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["resumed_from_iteration"] >= 1
+    app([*fit, "--passes", "3", "--resume", "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["resumed_from_iteration"] >= 1
 
 
 def corrected(X, Y, rng):
@@ -385,9 +398,9 @@ def test_a_checkpoint_is_of_all_rows(solver, at, tmp_path, rng):
 @pytest.mark.filterwarnings("ignore")
 def test_rows_that_were_not_read_yet_may_change(tmp_path):
     """Minibatches of the first pass: what no step has seen is free, what one has seen is not."""
-    (X, Y), path = problem(), tmp_path / "run.ckpt"
-    X, Y = np.repeat(X, 40, axis=0), np.repeat(Y, 40, axis=0)
-    model("stochastic", path, callback=lambda progress: progress.iteration == 3).fit(X, Y)
+    (X, Y), path, params = problem(), tmp_path / "run.ckpt", {"max_passes": 1, "every": 60}
+    X, Y = np.repeat(X, 20, axis=0), np.repeat(Y, 20, axis=0)
+    model("stochastic", path, callback=lambda progress: progress.iteration == 3, **params).fit(X, Y)
     with np.load(path) as file:
         read = np.unpackbits(file["rows_read"], count=len(X)).astype(bool)
     assert 60 <= read.sum() < len(X)
@@ -396,10 +409,10 @@ def test_rows_that_were_not_read_yet_may_change(tmp_path):
         Z[row, 3] += 1e-9
         if is_read:
             with pytest.raises(ValueError, match="another run: X had other values"):
-                model("stochastic", path).fit(Z, Y)
+                model("stochastic", path, **params).fit(Z, Y)
         else:
-            whole = model("stochastic").fit(Z, Y)
-            found = model("stochastic", path).fit(Z, Y)
+            whole = model("stochastic", max_passes=1).fit(Z, Y)
+            found = model("stochastic", path, **params).fit(Z, Y)
             assert (found.resumed_from_iteration_, found.n_passes_) == (3, whole.n_passes_)
             np.testing.assert_array_equal(found.x_weights_, whole.x_weights_)
 

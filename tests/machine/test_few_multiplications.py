@@ -23,8 +23,9 @@ def _four_threads():
 
 @pytest.fixture
 def data(rng):
-    Z = rng.standard_normal((300, 2))
-    return tuple(Z @ rng.standard_normal((2, p)) + rng.standard_normal((300, p)) for p in (12, 9))
+    # Gram matrices of more rows take seconds on more threads than there are cores.
+    Z = rng.standard_normal((100, 2))
+    return tuple(Z @ rng.standard_normal((2, p)) + rng.standard_normal((100, p)) for p in (12, 9))
 
 
 @pytest.fixture

@@ -37,9 +37,30 @@ def test_each_has_a_function_to_run():
         assert f"python -m benchmarks {name} " in ast.get_docstring(tree)
 
 
+# `python -m benchmarks NAME --help` for all names, in one process: most of the time goes into imports.
+ALL_HELP = """
+import runpy, sys
+for name in sys.argv[1:]:
+    sys.argv = ["benchmarks", name, "--help"]
+    try:
+        runpy.run_module("benchmarks", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        print(f"end of {name}: {end.code or 0}")
+"""
+
+
+@pytest.fixture(scope="module")
+def all_help():
+    command = [sys.executable, "-c", ALL_HELP, *(path.stem for path in BENCHMARKS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in BENCHMARKS))
-def test_each_starts_and_shows_its_options(name):
-    assert f"usage: python -m benchmarks {name}" in run(name, "--help")
+def test_each_starts_and_shows_its_options(name, all_help):
+    assert f"usage: python -m benchmarks {name} " in all_help
+    assert f"end of {name}: 0\n" in all_help
 
 
 def test_an_unknown_name_is_an_error():

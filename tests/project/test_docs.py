@@ -2,11 +2,14 @@
 
 import gzip
 import importlib.util
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +18,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_linnerud
+
+from appgrad.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -34,7 +39,9 @@ STAND_INS = {
     "columns=1001-3231961": "columns=31-60",
     "columns=0-499": "columns=0-29",
     "columns=500-999": "columns=30-59",
+    "x.npy y.npy -k 20": "x.npy y.npy -k 3",
     "local:4": "local:2",
+    "-k 4 --n-nonzero 10": "-k 2 --n-nonzero 5",
 }
 
 
@@ -93,24 +100,22 @@ def parquet_files(tmp_path):
         pq.write_table(pa.table(columns), tmp_path / "data" / f"part-{part}.parquet")
 
 
-def run(line, folder, stand_ins):
-    """What an `appgrad` line prints; it must succeed."""
+def run(line, stand_ins):
+    """What an `appgrad` line prints here; it must succeed."""
     for asked, small in stand_ins.items():
         line = line.replace(asked, small)
-    arguments = shlex.split(line, comments=True)[1:]
-    command = [sys.executable, "-c", "from appgrad.cli.main import main; main()", *arguments]
-    env = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "100"}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout}"
-    return done.stdout
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        # As in a process of its own, which would take more than a second to start.
+        patch.setattr(sys, "argv", shlex.split(line, comments=True))
+        patch.setenv("COLUMNS", "100")
+        warnings.simplefilter("default")
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit) as end:
+            main()
+    assert not end.value.code, f"{line}\n{printed.getvalue()}"
+    return printed.getvalue()
 
 
 def words(text):
@@ -132,7 +137,7 @@ def test_blocks_do_what_they_say(page, small_files, monkeypatch, capsys, request
                 request.getfixturevalue("parquet_files")
                 stand_ins["tcp://host:8786"] = request.getfixturevalue("scheduler")
             lines = [line for line in text.splitlines() if line.startswith("appgrad ")]
-            printed = "".join(run(line, small_files, stand_ins) for line in lines)
+            printed = "".join(run(line, stand_ins) for line in lines)
         elif kind == "output":
             assert words(printed) == words(text)
 

@@ -71,7 +71,7 @@ def test_a_wrong_answer_is_printed_and_repeated(tmp_path):
             "fuzz.main()",
         ]
     )
-    options = ["--minutes", "0.1", "--seed", "5", "--only", "solver='exact'"]
+    options = ["--minutes", "0.05", "--seed", "5", "--only", "solver='exact'"]
     done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "silent error (direct)" in done.stdout

@@ -1,6 +1,7 @@
 """Pairs in directions of tiny variance: a solver finds them, or says that it may have missed something."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -132,23 +133,29 @@ def test_matrices_are_preconditioned_by_their_inverse(solver, most):
     assert model.n_iter_[0] < most
 
 
+@cache
+def wide(strong):
+    """Views of too many columns for the covariance of a sample, and their correlations."""
+    X, Y = hidden(2600, NARROW + 20, 1e-3, "twins", 0, strong=strong)
+    Y = Y[:, :30]
+    return X, Y, quiet(CCA(2, solver="qr"), X, Y).canonical_correlations_
+
+
 @pytest.mark.parametrize("solver", ["lobpcg", "appgrad", "als"])
 @pytest.mark.parametrize("strong", [0, 2])
 def test_wide_views_are_probed(solver, strong):
-    """Too many columns for the covariance of a sample: conjugate gradients look for what is missing."""
-    X, Y = hidden(2600, NARROW + 20, 1e-3, "twins", 0, strong=strong)
-    Y = Y[:, :30]
+    """Conjugate gradients look for what is missing."""
+    X, Y, best = wide(strong)
     # No room for p x p matrices.
     with config_context(working_memory=1):
         model, _ = said(CCA(2, solver=solver, random_state=0), X, Y)
-    best = quiet(CCA(2, solver="qr"), X, Y).canonical_correlations_
     assert np.abs(model.canonical_correlations_ - best).max() < 1e-3
 
 
 def test_a_run_without_passes_for_a_probe_says_so():
-    X, Y = hidden(2600, NARROW + 20, 1e-3, "twins", 0, strong=2)
+    X, Y, _ = wide(2)
     for passes, expected in ((60, True), (400, False)):
-        model, warned = said(CCA(1, solver="lobpcg", max_passes=passes, random_state=0), X, Y[:, :30])
+        model, warned = said(CCA(1, solver="lobpcg", max_passes=passes, random_state=0), X, Y)
         assert model.history_[-1]["passes"] < passes
         assert any("had no passes left" in str(w.message) for w in warned) == expected
 

@@ -46,6 +46,8 @@ def doomed(monkeypatch):
 
     # A fit waits for new workers, if all are gone, as long as a busy machine needs to start them.
     monkeypatch.setattr(dask_module, "PATIENCE", PATIENCE)
+    # And looks for lost workers more often, so that tests wait less.
+    monkeypatch.setattr(dask_module, "LOOK", 2)
     with workers(2) as found, Client(found) as client:
         found.scheduler.allowed_failures = 3
         client.wait_for_workers(2, timeout=PATIENCE)

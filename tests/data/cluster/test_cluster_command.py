@@ -47,7 +47,7 @@ def test_command_line_on_a_cluster_that_dies(own_cluster, problem, tmp_path):
     source, checkpoint = parts(tmp_path, problem), tmp_path / "run.ckpt"
     fit = (
         "fit", f"{source}::columns=0-11", f"{source}::columns=12-20", "-k", 3, "--solver", "appgrad",
-        "--holdout", 0, "--checkpoint", checkpoint, "--checkpoint-every", 0, "--json",
+        "--holdout", 0, "--max-iter", 30, "--checkpoint", checkpoint, "--checkpoint-every", 0, "--json",
     )  # fmt: skip
     run = subprocess.Popen(
         [sys.executable, "-m", "appgrad", *map(str, fit), "--scheduler", address],

@@ -98,6 +98,8 @@ def test_a_lost_scheduler_leaves_a_checkpoint_to_go_on_from(own_cluster, slow, t
     data = chunked(*slow)
     client = distributed.Client(address)
     client.wait_for_workers(2, timeout=PATIENCE)
+    # Seconds for which it looks for a lost scheduler: 30 would pass in vain.
+    client._timeout = 2
     full = fitted(*data, solver="lobpcg", tol=1e-9)
     with pytest.raises(ConnectionError, match="scheduler is gone"):
         fitted(*data, callback=kill, **params)
