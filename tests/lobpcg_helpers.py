@@ -2,6 +2,8 @@
 
 import warnings
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA
@@ -13,3 +15,21 @@ def fitted(X, Y, k, **params):
         warnings.simplefilter("always")
         model = CCA(k, solver="lobpcg", random_state=0, **params).fit(X, Y)
     return model, any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def topics(n, p1, p2, seed=0, subjects=60, words=8):
+    """Two sparse views of texts on common subjects: words of a frequency that falls with their rank."""
+    rng = np.random.default_rng(seed)
+    subject = np.minimum(rng.zipf(1.2, n), subjects)[:, None]
+    sides = []
+    for p in (p1, p2):
+        # A subject has a range of words of its own, among words that are common to all.
+        common = np.minimum(rng.zipf(1.1, (n, words)), p) - 1
+        own = (37 * subject + np.minimum(rng.zipf(1.3, (n, words)), 500)) % p
+        ids = np.where(rng.random((n, words)) < 0.5, own, common)
+        counts = sp.csr_array(
+            (np.ones(n * words), ids.ravel(), np.arange(0, n * words + 1, words)), shape=(n, p)
+        )
+        counts.sum_duplicates()
+        sides.append(counts)
+    return sides[0], sides[1]

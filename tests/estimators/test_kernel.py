@@ -32,8 +32,8 @@ KERNELS = {
 SOLVERS = {
     "exact": ({}, 1e-9),
     "qr": ({}, 1e-9),
-    "lobpcg": ({"tol": 1e-7}, 1e-6),
-    "als": ({"tol": 1e-6}, 1e-5),
+    "lobpcg": ({"tol": 1e-13}, 1e-6),
+    "als": ({"tol": 1e-12}, 1e-5),
     "appgrad": ({"tol": 1e-8}, 1e-4),
     "stochastic": ({"max_passes": 200, "batch_size": 40}, 2e-3),
 }

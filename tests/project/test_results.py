@@ -38,6 +38,7 @@ def test_runs_that_stalled_did_not_reach_the_tolerance(write_results):
     """What a record warns of is what the page says."""
     record = json.loads((DOCS / "results" / "benchmarks" / "lobpcg_time.json").read_text())
     page = write_results.written(DOCS / "results", DOCS / "figures", DOCS / "results.md")
+    page = page.split("### Iterations of LOBPCG before the head")[1].split("\n### ")[0]
     rows = {name: r["converged"] for name, r in record.items() if isinstance(r, dict) and "converged" in r}
     assert any(run.get("warnings") for run in rows.values())
     for name, run in rows.items():

@@ -7,7 +7,7 @@ from appgrad import CCA
 from appgrad.datasets import planted
 from appgrad.solvers.problem import Progress
 from appgrad.solvers.protocol import Options, Outcome
-from appgrad.solvers.shortfall import contradicted
+from appgrad.solvers.shortfall import contradicted, slow
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,10 @@ def ended(solution, stopped="converged", **changes):
     ("residual", "bound", "words"),
     [
         (1e-5, np.nan, None),
-        (5e-4, np.nan, None),
-        (5e-3, np.nan, "its result has residuals of up to 0.005"),
-        (5e-4, 0.1, "correlations may be off by up to 0.1"),
-        (5e-5, 0.1, None),
+        (1e-2, np.nan, None),
+        (5e-2, np.nan, "up to 0.05, say that 0.002 of the correlation is missing"),
+        (1e-3, 0.1, "say that 0.008 of the correlation is missing"),
+        (1e-3, 0.02, None),
     ],
 )
 def test_a_result_that_contradicts_its_run(solution, residual, bound, words):
@@ -37,3 +37,13 @@ def test_a_result_that_contradicts_its_run(solution, residual, bound, words):
     found = contradicted(ended(solution, **changes))
     assert [words in text for text in found] == ([] if words is None else [True])
     assert not contradicted(ended(solution, "iterations", **changes))
+
+
+@pytest.mark.parametrize(("count", "tol", "warned"), [(48, 1e-4, False), (49, 1e-4, True), (90, 1e-8, False)])
+def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, tol, warned):
+    outcome = ended(solution)
+    outcome = outcome._replace(
+        progress=outcome.progress._replace(iteration=count), options=Options("lobpcg", tol=tol)
+    )
+    assert bool(slow(outcome)) == warned
+    assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="iterations")))

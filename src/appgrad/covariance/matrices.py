@@ -27,8 +27,9 @@ class MatrixCovariance:
         p, _ = u.widths
         s = np.concatenate([view.scale for view in u.views])
         S = second.scatter / second.n
-        S *= s[:, None]
-        S *= s
+        if np.any(s != 1):
+            S *= s[:, None]
+            S *= s
         self.n, self.moments, self.units = second.n, second.moments(u.widths), u
         self.matrices = Matrices(S[:p, :p], S[:p, p:], S[p:, p:])
         self.dtype, self.precision = S.dtype, EPS

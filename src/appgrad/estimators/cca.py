@@ -50,9 +50,9 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     scale : bool, default=False
         Divide columns by their standard deviations. Without a numeric ridge this changes nothing.
     tol : float, default=1e-4
-        When iterative solvers stop: "lobpcg" and "als" when the relative residuals of all pairs are below it,
-        "appgrad" when an iteration gains less than this share of the captured correlation. With 0 they run
-        to the budget; "stochastic" always does.
+        The share of the total correlation that a run may still miss, as it estimates itself. Weights are then
+        off by about its square root: for four digits of them, set 1e-8. With 0 iterative solvers run to the
+        budget; "stochastic" always does.
     max_iter, max_passes, max_seconds, max_flops : number, optional
         Budgets of iterative solvers, kept to within one step. A fit that ends by its budget keeps the
         result so far, with a ConvergenceWarning. Default: 1000 iterations if no other budget ends the run;
@@ -67,6 +67,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is the
         inverse of the covariance of a sample of rows for views of up to 1000 columns, or of all rows for
         "lobpcg" on matrices; beyond, and for "stochastic", "lowrank" for dense and "jacobi" for sparse data.
+        "lobpcg" on wide sparse data also inverts the covariances of the columns that carry most, of both
+        views together, and starts from their canonical pairs.
     step_size : "auto", float or pair of floats, default="auto"
         A number is a constant step, a pair one for each view (the paper's eta1 and eta2); with a
         preconditioner, in units of the inverse of the largest eigenvalue. "auto" measures that eigenvalue
@@ -117,8 +119,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
     n_passes_ : float
         How often all rows were read, for any purpose.
     residuals_ : ndarray of shape (n_components,)
-        Relative residual of each pair in the canonical equations, in the norm of the preconditioner: an
-        estimate of its quality.
+        Relative residual r of each pair in the canonical equations, in the norm of the preconditioner: a pair
+        misses about r^2 of its correlation.
     error_bounds_ : ndarray of shape (n_components,)
         Upper bound of the distance of each value to a canonical correlation, not necessarily the one of its
         rank; rounding is included. NaN where no bound is known: iterative solvers without

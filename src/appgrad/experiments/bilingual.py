@@ -78,7 +78,7 @@ class Scores(NamedTuple):
 
 
 def _cca(data: Paired, k: int, ridge: float) -> Scores:
-    model = CCA(k, ridge=ridge, solver="lobpcg", tol=1e-3, max_iter=60, random_state=0)
+    model = CCA(k, ridge=ridge, solver="lobpcg", tol=1e-6, max_iter=60, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(data.X, data.y)

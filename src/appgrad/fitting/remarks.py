@@ -20,7 +20,7 @@ from ..machine.readable import number
 from ..solvers import registry
 from ..solvers.problem import Limits, Problem, Progress, Solution
 from ..solvers.protocol import Options, Outcome
-from ..solvers.shortfall import BUDGETS
+from ..solvers.shortfall import BUDGETS, missing_share
 from .checkpoint import CheckpointFile
 from .noise import Shrunk, noise_level
 
@@ -98,10 +98,12 @@ def interrupted_remarks(
     checkpoint: CheckpointFile | None = None,
 ) -> list[Remark]:
     """Return a remark on a run that Ctrl-C has ended: how far it was, and how to finish it."""
-    worst, accuracy = float(solution.residuals.max()), ""
+    share, accuracy = missing_share(solution), ""
     # Residuals of sparse components are not errors.
-    if options.sparsity is None and np.isfinite(worst):
-        accuracy = f", with a largest residual of {worst:.2g} where tol={options.tol:g} was asked for"
+    if options.sparsity is None and np.isfinite(share):
+        accuracy = (
+            f". It misses about {share:.1g} of the correlation, where tol={options.tol:g} was asked for"
+        )
     advice = "Fit again to finish it"
     if checkpoint is not None:
         advice = f"Go on with checkpoint={os.fspath(checkpoint.path)!r}"

@@ -14,6 +14,7 @@ from ..data.kernels import Fourier, Gram, Kernel, Learned, Nystroem
 from ..data.sparse_format import require_sound
 from ..machine.arrays import Array
 from ..solvers import registry
+from ..solvers.convergence import Watch
 from ..solvers.problem import Diagnostics, Limits, Problem, Saved
 from ..solvers.protocol import Options
 from ..solvers.sparse.thresholds import Sparsity
@@ -46,6 +47,7 @@ RECORDS: dict[str, Any] = {
     "stream-sums/1": Sums,
     "view-moments/1": ViewMoments,
     "view-preconditioner/1": ViewPreconditioner,
+    "watch/1": Watch,
 }
 
 

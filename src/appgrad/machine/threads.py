@@ -93,7 +93,9 @@ class BlasLimits:
                 for library in self._libraries():
                     _set_threads(library, lowest)
             return
-        assert self.found is not None
+        if self.found is None:
+            # An interrupt came before anything was set.
+            return
         for library, found in zip(self._libraries(), self.found, strict=True):
             # Another number was set by someone else in the meantime, and is theirs.
             if library.num_threads == self.current != found:

@@ -16,6 +16,7 @@ from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
 from .conjugate_gradients import conjugate_gradients
+from .convergence import Watch, by_residuals
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
 from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
@@ -33,7 +34,7 @@ PASSES = {True: 300, False: 10000}
 class State(NamedTuple):
     """Normalised bases, their products, and the correlations between them: phi'Sxy psi = P diag(rho) Q'.
 
-    A probe is `due` after so many `iterations`.
+    A probe is `due` after so many `iterations`; `watch` follows what is captured and what is missing.
     """
 
     phi: Array
@@ -42,6 +43,7 @@ class State(NamedTuple):
     pairing: tuple[Array, Array, Array]
     iterations: int = 0
     due: int = 0
+    watch: Watch = Watch()
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class ALS:
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
-        new, diagnostics = self._normalised(cov, phi, psi, flops)
+        new, diagnostics = self._normalised(cov, phi, psi, flops, state.watch)
         return self._confirmed(cov, new._replace(iterations=state.iterations + 1, due=state.due), diagnostics)
 
     def _confirmed(
@@ -114,7 +116,9 @@ class ALS:
         (Wx, Wy), (_, xy, yx, _) = self.factors, state.products
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
-    def _normalised(self, cov: Covariance, phi: Array, psi: Array, flops: float) -> tuple[State, Diagnostics]:
+    def _normalised(
+        self, cov: Covariance, phi: Array, psi: Array, flops: float, watch: Watch | None = None
+    ) -> tuple[State, Diagnostics]:
         """Return the state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and its diagnostics."""
         with np.errstate(over="ignore", invalid="ignore"):
             xx, xy, yx, yy = cov.products(phi, psi)
@@ -125,24 +129,26 @@ class ALS:
         P, rho, Qt = np.linalg.svd(phi.T @ products[1])
         c = phi.shape[1]
         flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
-        residuals = self._residuals(cov, products, P, rho, Qt.T)
-        converged = self.tol > 0 and bool(np.all(residuals[: self.n_components] < self.tol))
-        state = State(phi, psi, products, (P, rho, Qt.T))
-        return state, Diagnostics(phi, psi, tcc, flops, converged, products)
+        k, squares = self.n_components, self._squares(products, P, rho, Qt.T)
+        missing = by_residuals(rho, squares, k)
+        watch = (Watch() if watch is None else watch).after(tcc, missing, self.tol)
+        state = State(phi, psi, products, (P, rho, Qt.T), watch=watch)
+        found = Diagnostics(phi, psi, tcc, flops, watch.is_settled(k, self.tol), products)
+        residual = float(relative(squares, rho, cov)[:k].max(initial=0.0))
+        return state, found._replace(residual=residual, missing=missing / tcc if tcc > 0 else np.inf)
 
-    def _residuals(self, cov: Covariance, products: Products, P: Array, rho: Array, Q: Array) -> Array:
-        """Residuals of the canonical equations for the pairs phi P, psi Q, over the largest correlation.
+    def _squares(self, products: Products, P: Array, rho: Array, Q: Array) -> Array:
+        """Squared residuals of the canonical equations for the pairs phi P, psi Q.
 
         The norm is that of S^-1 if its factors are given, else that of `norm` or the preconditioner.
         """
         xx, xy, yx, yy = products
         rx, ry = xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho
         if self.factors is not None:
-            squares = sum(np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
-        else:
-            Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
-            squares = column_dots(rx, Zx) + column_dots(ry, Zy)
-        return relative(squares, rho, cov)
+            parts = (np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
+            return np.asarray(sum(parts))
+        Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
+        return column_dots(rx, Zx) + column_dots(ry, Zy)
 
     def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.

@@ -229,7 +229,7 @@ def _lacks_ridge(cov: Covariance) -> bool:
 def _hides_variances(cov: Covariance) -> bool:
     """True if the ridge is so large that variances are lost when it is taken off products."""
     eps = np.finfo(cov.dtype).eps
-    return any(
-        bool(np.any(u.ridge * eps > 1e-8 * m.var * u.scale**2))
-        for m, u in zip(cov.moments.views, cov.units.views, strict=True)
+    variances = (
+        (m.var * u.scale**2, u.ridge) for m, u in zip(cov.moments.views, cov.units.views, strict=True)
     )
+    return any(bool(np.any((ridge * eps > 1e-8 * var) & (var > 0))) for var, ridge in variances)

@@ -41,7 +41,7 @@ def iterate(
     the budget's name, "stalled", "data" or "callback"; None while it goes on. With `saved`, the run resumes
     there, and `covs` begins with what the next step works on. `rows` returns how many rows have been
     delivered so far; a pass has n. The seconds left are estimated from the limits `expected` to be used up,
-    and from `tol`, the target of the residuals, if the run may end there.
+    and from `tol`, the share of the correlation that may be missing, if the run may end there.
     """
     start = time.perf_counter() if start is None else start
     iteration, flops = 0, 0.0
@@ -65,7 +65,7 @@ def iterate(
         assert best is not None
         now = Saved(state, best, diagnostics, iteration, flops, time.perf_counter() - start, rows() / n)
         spent = Limits(iteration, now.passes, now.seconds, flops)
-        progress = _progress(now, finish, rows(), clock.after(spent, diagnostics.residual))
+        progress = _progress(now, finish, rows(), clock.after(spent, diagnostics.missing))
         answer = None if callback is None or cov is None else callback(progress)
         stopped = _stopped(diagnostics, _exhausted(spent, limits), answer)
         if stopped is None:

@@ -19,6 +19,8 @@ from .problem import Limits, Products
 DEEP = 40
 # Iterations for one that does.
 SHALLOW = 3
+# Combinations of residuals that take the place of all of them.
+COMBINED = 6
 # With fewer passes allowed than this many times those of a probe, none is kept for it.
 LEAST = 2.5
 # A pair that a look has brought nearer may come this many times as near. A hidden one came from 0.66 to 0.70,
@@ -57,18 +59,40 @@ class Solved(NamedTuple):
     flops: float
 
 
+def depth(floor: float, rho: float) -> int:
+    """Iterations of a probe for pairs of more correlation than rho, the last one found.
+
+    `floor` is the least ridge of a column, in units of its variance. A direction of variance v has at most
+    the squared correlation v / (v + ridge): those that vary less need not be looked for. Conjugate gradients
+    see a direction of variance v, in units of the variances, after some 4 / sqrt(v) iterations.
+    """
+    least = floor * rho**2 / max(1 - rho**2, 1e-300)
+    return int(min(DEEP, np.ceil(4 / np.sqrt(min(least, 1.0))))) if least > 0 else DEEP
+
+
 def solved_residuals(
-    cov: Covariance, M: Preconditioner, products: Products, rho: Array, steps: int
+    cov: Covariance,
+    M: Preconditioner,
+    products: Products,
+    rho: Array,
+    steps: int,
+    rng: np.random.Generator | None = None,
 ) -> Solved:
     """Return the solved residuals of pairs with these products and correlations.
 
     r = Sxy psi - Sx phi diag(rho)      s = Syx phi - Sy psi diag(rho)
 
-    Without a preconditioner, columns in other units would not be seen: M is then that of the variances.
+    Without a preconditioner, columns in other units would not be seen: M is then that of the variances. With
+    a generator, a few random combinations of the residuals take their place: what hides in all of them is in
+    each of these.
     """
     M = jacobi(cov) if M.x is None or M.y is None else M
     xx, xy, yx, yy = products
     residuals = xy - xx * rho, yx - yy * rho
+    if rng is not None and len(rho) > COMBINED:
+        size = np.sqrt(sum(column_dots(r, z) for r, z in zip(residuals, M(*residuals), strict=True)))
+        Q = rng.standard_normal((len(rho), COMBINED)) / np.where(size > 0, size, np.inf)[:, None]
+        residuals = residuals[0] @ Q, residuals[1] @ Q
     start = np.zeros_like(residuals[0]), np.zeros_like(residuals[1])
     x, y, flops = conjugate_gradients(cov, M, start, residuals, steps, 1e-8)
     squares = column_dots(residuals[0], x) + column_dots(residuals[1], y)
@@ -126,7 +150,7 @@ def missing(
         if len(pairs.rho) < k:
             return Missing(0.0, 0.0, 0.0, first, 0.0)
         first = first._replace(rho=np.pad(first.rho, (0, len(pairs.rho) - len(first.rho))))
-    norms, coming, flops = np.zeros(0), 0.0, 0.0
+    norms, nearer, flops = np.zeros(0), 0.0, 0.0
     for _ in range(rounds):
         Z = solved_residuals(cov, M, pairs.products, pairs.rho, steps)
         A, B = np.hstack([pairs.A, _unit(Z.x)]), np.hstack([pairs.B, _unit(Z.y)])
@@ -135,9 +159,9 @@ def missing(
         if len(after.rho) < k:
             # Rounding hides some of them beside the columns added.
             break
-        coming = _coming(pairs.rho, after.rho, k)
+        nearer = coming(pairs.rho, after.rho, k)
         pairs = after
-        if coming < enough:
+        if nearer < enough:
             break
     rho = first.rho
     gain = float(np.minimum(pairs.rho[:k], 1.0).sum() - np.minimum(rho[:k], 1.0).sum())
@@ -146,10 +170,10 @@ def missing(
     # told apart from that one.
     r, gaps = norms[:k], rho[:k] - (rho[-1] if len(rho) > k else 0.9 * rho[:k])
     most = float(np.sum(np.minimum(r, r * r / np.maximum(gaps, 1e-300))))
-    return Missing(gain, most, coming, pairs, flops)
+    return Missing(gain, most, nearer, pairs, flops)
 
 
-def _coming(before: Array, after: Array, k: int) -> float:
+def coming(before: Array, after: Array, k: int) -> float:
     """Return what pairs below the k best may add to these, if they go on to grow."""
     old = np.concatenate([before, np.zeros(len(after))])[k : len(after)]
     grown = np.minimum(after[k:] + AHEAD * (after[k:] - old), 1.0)

@@ -75,10 +75,10 @@ class Diagnostics(NamedTuple):
 
     A and B are the best bases so far, `products` and `grams` theirs if known (from effectively `rows` rows),
     `correlations` theirs if they are canonical pairs of their spans already, and `residual` their largest
-    residual if known. If the correlation captured is an `estimate`, from some of the rows or in low
-    precision, it is not compared with earlier ones: the newest counts. `event` says what went wrong and was
-    repaired; `stalled` is True if more steps would not help. `judged` are correlations on rows that no step
-    had used by then.
+    residual if known; `missing` is the share of the correlation that they miss, if there is an estimate. If
+    the correlation captured is an `estimate`, from some of the rows or in low precision, it is not compared
+    with earlier ones: the newest counts. `event` says what went wrong and was repaired; `stalled` is True if
+    more steps would not help. `judged` are correlations on rows that no step had used by then.
     """
 
     A: Array
@@ -95,6 +95,7 @@ class Diagnostics(NamedTuple):
     stalled: bool = False
     rows: float = np.inf
     judged: Array | None = None
+    missing: float = np.inf
 
 
 class Algorithm(Protocol):

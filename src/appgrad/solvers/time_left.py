@@ -1,4 +1,4 @@
-"""The time left of a run, said where it is known: from budgets, and from residuals that fall steadily."""
+"""The time left of a run, said where it is known: from budgets, and from what is missing if that falls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .problem import Limits
 
 # Points kept of a run; beyond, every second one is dropped, and only every second step is kept from then on.
 POINTS = 256
-# Share of the points at the end of the run which tell where residuals are now.
+# Share of the points at the end of the run which tell where the run is now.
 NOW = 1 / 16
 # Iterations, and seconds, before a rate means anything.
 FIRST, SOON = 8, 1.0
@@ -29,10 +29,10 @@ class Left(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What a run had spent after a step, its residual, and the seconds left foreseen then, NaN if none."""
+    """What a run had spent after a step, what it missed, and the seconds left foreseen then, NaN if none."""
 
     spent: Limits
-    residual: float
+    missing: float
     foreseen: float
 
     @property
@@ -42,10 +42,10 @@ class Point(NamedTuple):
 
 
 class TimeLeft:
-    """Follows a run, and estimates the seconds until a budget is used up or residuals reach `tol`.
+    """Follows a run, and estimates the seconds until a budget is used up or no more than `tol` is missing.
 
     `limits` are the budgets that are expected to end the run. If `tol` is not 0, the run may end before:
-    budgets then bound the time left, and the estimate comes from the residuals.
+    budgets then bound the time left, and the estimate comes from what is missing.
     """
 
     def __init__(self, limits: Limits, tol: float) -> None:
@@ -54,14 +54,14 @@ class TimeLeft:
         self.points: list[Point] = []
         self.steps, self.stride = 0, 1
 
-    def after(self, spent: Limits, residual: float) -> Left:
+    def after(self, spent: Limits, missing: float) -> Left:
         """The time left after a step; `spent` is what the run has used up so far."""
-        self._add(Point(spent, residual, np.nan))
+        self._add(Point(spent, missing, np.nan))
         budget = self._until_budget()
         if self.tol <= 0:
             return Left(budget, None)
         found = self._until_tol()
-        self.points[-1] = Point(spent, residual, found)
+        self.points[-1] = Point(spent, missing, found)
         if not self._holds():
             return Left(None, budget)
         return Left(found if budget is None else min(found, budget), None)
@@ -87,14 +87,14 @@ class TimeLeft:
         return max(0.0, min(found)) if found else None
 
     def _until_tol(self) -> float:
-        """Seconds until the residual is `tol` if it falls as it did in the last half of the run, else NaN.
+        """Seconds until `tol` is missing if that falls as it did in the last half of the run, else NaN.
 
         Its logarithm falls by the slope of a line of least squares, from where it was on average at the end.
         """
         half = self.points[self._at(1 / 2) :]
-        if len(self.points) < FIRST or not all(0 < point.residual < np.inf for point in half):
+        if len(self.points) < FIRST or not all(0 < point.missing < np.inf for point in half):
             return np.nan
-        t, r = np.array([point.seconds for point in half]), np.log([point.residual for point in half])
+        t, r = np.array([point.seconds for point in half]), np.log([point.missing for point in half])
         t -= t[-1]
         slope = float((t - t.mean()) @ r) / max(float((t - t.mean()) @ t), 1e-300)
         end = slice(-max(3, int(NOW * len(self.points))), None)

@@ -120,7 +120,7 @@ def test_views_of_very_different_width(p1, p2, k, rng):
 def test_indicators_centred_or_not(center, words):
     """Without centring the first pair is the constant, with a correlation of one."""
     X, Y = words
-    model, unsure = fitted(X, Y, 8, center=center)
+    model, unsure = fitted(X, Y, 8, center=center, tol=1e-8)
     best = CCA(8, solver="exact", center=center).fit(X, Y).canonical_correlations_
     np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-6)
     assert not unsure
@@ -181,6 +181,6 @@ def test_constant_columns_have_no_weight(data):
 
 def test_more_columns_than_rows(rng):
     X, Y = rng.standard_normal((120, 300)), rng.standard_normal((120, 200))
-    model, unsure = fitted(X, Y, 4, ridge=5.0)
+    model, unsure = fitted(X, Y, 4, ridge=5.0, tol=1e-8)
     np.testing.assert_allclose(model.canonical_correlations_, naive.cca(X, Y, 4, ridge=5.0)[0], atol=1e-7)
     assert not unsure

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...covariance.heads import Joint
 from ...covariance.linalg import column_dots
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, require_comparable
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
+from ..convergence import NOTHING, Watch, by_residuals
 from ..costs import small_flops
-from ..probe import solved_residuals
+from ..probe import coming, depth, solved_residuals
 from ..problem import Diagnostics
 from .algebra import (
     Grams,
@@ -31,7 +33,7 @@ from .algebra import (
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
 # fall below the first two: rounding of the products is some 1e-6 of them. Or if cancellation is above the
 # third.
-FINE, GAIN, MOST_CANCELLED = 1e-3, 2e-4, 1e3
+FINE, GAIN, MOST_CANCELLED = 1e-3, 1e-5, 1e3
 # Iterations after which products are computed anew: each iteration adds rounding errors.
 REFRESH = 30
 # Residuals count as zero below this many units in the last place.
@@ -45,10 +47,11 @@ class State(NamedTuple):
     """Ritz pairs phi, psi with correlations rho, and the moves P, Q that led to them.
 
     `grams` are those of [phi P] and [psi Q]; `directions` the preconditioned residuals; `residuals` their
-    sizes, and `tol` their target; `width` the number of columns there should be; `gain` the share of the
-    correlation that the last iteration added; `age` the iterations since products were computed anew; `mark`
-    the largest residual and the correlation captured at the last notable progress, and the iterations since;
-    `probed` is True if a probe has found nothing that was missing.
+    sizes, and `tol` the size below which a pair has no direction of its own; `width` the number of columns
+    there should be; `gain` the share of the correlation that the last iteration added; `age` the iterations
+    since products were computed anew; `mark` the largest residual and the correlation captured at the last
+    notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
+    missing. `watch` follows what is captured and what is missing.
     """
 
     pairs: Vectors
@@ -63,6 +66,7 @@ class State(NamedTuple):
     age: int = 0
     mark: tuple[float, float, int] = (np.inf, 0.0, 0)
     probed: bool = False
+    watch: Watch = Watch()
 
     @property
     def is_coarse(self) -> bool:
@@ -85,9 +89,11 @@ class LOBPCG:
     Products of new columns are computed from those of the columns they combine, through orthonormal
     coefficients, so that rounding errors do not grow. Pairs that have converged stay in the small problem
     without their residuals (soft locking). With `single` the first iterations run in single precision.
-    Residuals are measured in `norm`, by default that of the preconditioner. `probe` is the number of
-    iterations of conjugate gradients with which a run that seems to have converged looks for pairs that its
-    preconditioner does not see.
+    Residuals are measured in `norm`, by default that of the preconditioner. `joint` takes the place of M on
+    some columns of both views, which it knows together; `first` are columns to start from. A run ends when
+    it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
+    number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
+    does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance.
     """
 
     n_components: int
@@ -96,44 +102,58 @@ class LOBPCG:
     single: bool = False
     norm: Preconditioner | None = None
     probe: int = 0
+    joint: Joint | None = None
+    first: tuple[Array, Array] | None = None
+    floor: float = 0.0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
         p1, p2 = cov.units.widths
         dtype = np.dtype(np.float32 if self.single else np.float64)
-        A, B = (C.astype(dtype) for C in self.preconditioner.gaussian(p1, p2, k, rng))
+        first = self.preconditioner.gaussian(p1, p2, k, rng) if self.first is None else self.first
+        A, B = (C.astype(dtype) for C in first)
         with np.errstate(over="ignore", invalid="ignore"):
             start = measured(cov, A, B)
             grams = grams_of(cov, start)
         require_comparable(grams.x, grams.y)
         none = no_vectors(p1, p2, dtype)
         state = self._ritz(cov, (start, none, none), grams, k)
-        return self._with_diagnostics(state, cov.flops(k))
+        watch = Watch().after(self._reached(state)[1], state.watch.missing, self.tol)
+        return self._with_diagnostics(state._replace(watch=watch), cov.flops(k))
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Take one pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
-        probing = self._is_settled(state) and not state.probed
+        probing = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
         zx, zy, more = self._probing(state, cov) if probing else (*_active_directions(state), 0.0)
         new = measured(cov, zx, zy)
         grams = bordered(cov, (state.pairs, state.moves), state.grams, new)
         after = self._ritz(cov, (state.pairs, state.moves, new), grams, state.width)
         p, width = len(zx) + len(zy), state.width
         flops = more + cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
+        flops += 0.0 if self.joint is None else self.joint.flops(width)
         after = self._compared(after, state)
         if probing:
-            after = after._replace(probed=after.gain < self.tol)
+            k, (_, before), (_, tcc) = self.n_components, self._reached(state), self._reached(after)
+            gain = max(tcc - before, coming(state.rho, after.rho, k)) if len(after.rho) >= k else np.inf
+            after = after._replace(probed=gain <= self.tol * tcc)
         return self._with_diagnostics(after, flops)
 
     def _is_settled(self, state: State) -> bool:
-        """True if residuals have reached their target in double precision."""
-        return not state.is_coarse and self._reached(state)[0] < state.tol
+        """True if no more than a little is missing."""
+        return not self._is_short(state) and state.watch.is_settled(self.n_components, self.tol)
+
+    def _is_sure(self, state: State) -> bool:
+        """True if no look at directions of low variance is needed any more."""
+        return state.probed or state.watch.has_all(self.n_components, self.tol)
 
     def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
-        """Return solved residuals as directions, scaled, and their operations."""
-        found = solved_residuals(cov, self.preconditioner, state.pairs.products, state.rho, self.probe)
+        """Return solved residuals as directions, and their operations."""
+        pairs, rho, rng = state.pairs, state.rho, np.random.default_rng(0)
+        steps = min(self.probe, depth(self.floor, float(rho[: self.n_components].min())))
+        found = solved_residuals(cov, self.preconditioner, pairs.products, rho, steps, rng)
         return found.x, found.y, found.flops
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
@@ -150,9 +170,11 @@ class LOBPCG:
         M = self.preconditioner.at(A.dtype)
         inverses = M.diagonals() if self.norm is None else (None, None)
         found = mixed(parts, best, inverses)
-        directions, squares = found.residuals, found.squares
+        directions, squares, more = found.residuals, found.squares, np.zeros(1)
         if inverses[0] is None:
             directions, squares = self._preconditioned(*found.residuals, M)
+        elif self.joint is not None:
+            more = self.joint.solve(*directions)
         return State(
             found.pairs,
             found.moves,
@@ -160,10 +182,19 @@ class LOBPCG:
             best.grams,
             directions,
             residuals=relative(squares, best.rho, cov),
-            tol=max(self.tol, ZERO * eps) if self.tol > 0 else 0.0,
+            tol=self._residual_of(best.rho, eps),
             width=k,
             probed=not self.probe,
+            watch=Watch(missing=by_residuals(best.rho, squares + more, self.n_components)),
         )
+
+    def _residual_of(self, rho: Array, eps: float) -> float:
+        """The residual below which a pair misses so little that it needs no direction of its own."""
+        k = self.n_components
+        # A pair with the residual r misses about r^2 / rho.
+        share = NOTHING * self.tol * float(rho[:k].sum()) / k
+        last = float(rho[min(k, len(rho)) - 1])
+        return max(float(np.sqrt(share * last)) / max(float(rho[0]), 1e-300), ZERO * eps)
 
     def _preconditioned(self, rx: Array, ry: Array, M: Preconditioner) -> tuple[tuple[Array, Array], Array]:
         """Return M^-1 r and M^-1 s, and the squares of the residuals in the norm they are measured in."""
@@ -177,6 +208,7 @@ class LOBPCG:
         worst, tcc = self._reached(after)
         progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
         return after._replace(
+            watch=state.watch.after(tcc, after.watch.missing, self.tol),
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
             age=state.age + 1,
             probed=state.probed,
@@ -186,7 +218,7 @@ class LOBPCG:
     def _needs_double(self, state: State) -> bool:
         """True if more precision is needed to go on, or to confirm convergence."""
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
-        return lost or self._reached(state)[0] < max(FINE, state.tol) or state.gain < GAIN
+        return lost or self._is_settled(state) or self._reached(state)[0] < FINE or state.gain < GAIN
 
     def _refreshed(self, state: State, cov: Covariance, dtype: Any) -> tuple[State, Diagnostics]:
         """Recompute the products of pairs and moves, one after the other to halve the memory."""
@@ -196,7 +228,10 @@ class LOBPCG:
         none = no_vectors(len(pairs.A), len(pairs.B), dtype)
         after = self._ritz(cov, (pairs, moves, none), grams_of(cov, pairs, moves), state.width)
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
-        return self._with_diagnostics(after._replace(mark=state.mark, probed=state.probed), flops)
+        watch = state.watch.measured_again(self._reached(after)[1], after.watch.missing, self.tol)
+        return self._with_diagnostics(
+            after._replace(mark=state.mark, probed=state.probed, watch=watch), flops
+        )
 
     def _is_short(self, state: State) -> bool:
         """True if there are fewer pairs than asked for."""
@@ -220,10 +255,11 @@ class LOBPCG:
             B,
             tcc=tcc,
             flops=flops,
-            converged=self._is_settled(state) and state.probed,
+            converged=not coarse and self._is_settled(state) and self._is_sure(state),
             products=None if coarse else (products[0], products[1], products[2], products[3]),
             correlations=None if coarse else state.rho[:k],
             residual=worst,
+            missing=state.watch.missing / tcc if tcc > 0 else np.inf,
             estimate=coarse,
             stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
         )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from ...covariance.operators import Covariance
+from ...covariance.preconditioners import NARROW
+from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
+from ..defaults import width_of
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, stalled, unprobed
+from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, slow, stalled, unprobed
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
+from .start import Start, head_size, least_ridge, start_of
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
 SHORT = 10
-# Iterations to the default tolerance, for full rows and for sparse ones: MNIST 41, Mediamill 22; words 44,
-# URLs 238, path names 252, bilingual texts 421, random ones 20 to 86 (lobpcg_time.py, cost_growth.py), and
-# with a ridge fewer; 99 % of the correlation is captured after 3 to 25.
-EXPECTED = {True: 40, False: 120}
+# Passes to the default tolerance, for full rows and for sparse ones, preparation and probes included: path
+# names 5 to 39, words 6 to 35, URLs 6 to 30, bilingual texts 18 to 35, generated texts 20 to 84
+# (benchmarks/joint_head.py, tests/solvers/lobpcg/test_counts.py).
+EXPECTED = {True: 20, False: 33}
 # Doubles for each feature and column carried, at the peak (benchmarks/peak_memory.py: 24 to 27).
 DOUBLES = 27
 
@@ -44,10 +48,27 @@ class LOBPCGSolver(BatchSolver):
     own_norm = True
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """Return the kind of preconditioner: by default the inverse itself if there are matrices."""
+        """Return the kind of preconditioner: by default the inverse itself if there are matrices.
+
+        Where a run starts from a head, that knows the columns of a narrow view, and the rest has variances.
+        """
         if matrices and options.preconditioner == "auto":
             return "exact"
+        if self._head(views, options, matrices):
+            return "jacobi"
         return super().kind(views, options, matrices)
+
+    def _head(self, views: Views, options: Options, matrices: bool) -> int:
+        """Return the columns of each view in the head to start from, 0 where there is none.
+
+        Sparse rows of wide views have one, if there is a pass for it.
+        """
+        passes = options.limits.passes
+        if matrices or not self.gathers or options.preconditioner != "auto" or is_full(views):
+            return 0
+        if max(views.widths) <= NARROW or (passes is not None and passes < self.first_passes + 1):
+            return 0
+        return head_size(views)
 
     def algorithm(self, ready: Ready) -> tuple[LOBPCG, Limits]:
         """Return LOBPCG, first in single precision if that suffices and enough passes are allowed."""
@@ -64,11 +85,28 @@ class LOBPCGSolver(BatchSolver):
         probe = 0
         if tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices)
-        return LOBPCG(k, ready.preconditioner, tol, single, norm, probe), limits
+        started = self._start(ready, limits, single)
+        joint, first = (None, None) if started is None else (started.joint, started.first)
+        floor = least_ridge(ready.cov, joint)
+        return LOBPCG(k, ready.preconditioner, tol, single, norm, probe, joint, first, floor), limits
+
+    def _start(self, ready: Ready, limits: Limits, single: bool) -> Start | None:
+        """Return the pairs of the head to start from, where it pays; None for a random start."""
+        m, k, views = (
+            self._head(ready.views, ready.options, ready.matrices),
+            ready.problem.n_components,
+            ready.views,
+        )
+        if not m:
+            return None
+        cov = cast(RowCovariance, ready.cov.at(np.float32) if single else ready.cov)
+        width = width_of(ready.options, k, views, views.n_samples + (not ready.problem.center))
+        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
+        return start_of(cov, k, width, m, ready.rng, spare)
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
-        """Return the expected cost: one pass an iteration."""
-        part, passes = thin(views, k, rates), 1.0 + EXPECTED[is_full(views)]
+        """Return the expected cost: one pass an iteration, and those for the start and a probe."""
+        part, passes = thin(views, k, rates), float(EXPECTED[is_full(views)])
         memory = thin_memory(views, part.width, DOUBLES)
         return Cost(self.name, passes, passes * (part.one + part.algebra), memory)
 
@@ -83,6 +121,7 @@ class LOBPCGSolver(BatchSolver):
                 "ridge"
             )
         found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
+        found += slow(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 

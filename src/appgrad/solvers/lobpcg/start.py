@@ -1,0 +1,118 @@
+"""The start of a run: the pairs of the head, the columns of both views that carry most."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...covariance.heads import (
+    BY_COUPLING,
+    Head,
+    Joint,
+    columns_of,
+    counting,
+    coupling,
+    head_of,
+    joint,
+    sizes_of,
+)
+from ...covariance.operators import Covariance
+from ...covariance.preconditioners import jacobi
+from ...covariance.rows import RowCovariance
+from ...data.views import Views
+from ...machine.arrays import Array
+from ...machine.memory import budget
+from ..costs import NOMINAL, thin
+from .iteration import LOBPCG
+
+# The dense work on the head may take as long as this many passes over the rows: with more columns, the first
+# result would come later than it is better.
+WORTH = 1.25
+# Components of the pass that the work is compared with.
+COMPONENTS = 20
+# The largest head, and the smallest worth a pass, in columns of each view.
+MOST, LEAST = 2000, 50
+# Matrices of the size of the head's covariances held at a time.
+MATRICES = 4
+# Iterations on the head's covariances: a start needs no more digits than the head itself has.
+STEPS, GAINED = 8, 1e-3
+# The least share of the head that is worth a pass to choose it by coupling.
+RARE = 0.15
+# Where rare columns count as much, and the pairs of the head miss more than this share of correlations of 1,
+# another head is larger by this factor.
+SHORT, LARGER = 1e-3, 1.5
+# Random columns among those that guard the last pair: they find what the head does not have.
+RANDOM = 3
+
+
+class Start(NamedTuple):
+    """Columns to start from, and the inverse of the head's coupled covariances."""
+
+    first: tuple[Array, Array]
+    joint: Joint
+
+
+def head_size(views: Views) -> int:
+    """The columns of each view in the head, 0 for none: its dense work takes about as long as a pass."""
+    part = thin(views, COMPONENTS, NOMINAL)
+    seconds, w = WORTH * (part.one + part.algebra), part.width
+    # The factor takes (2 m)^3 / 6 multiplications, an iteration two products with (2 m)^2 numbers.
+    sizes = np.arange(LEAST, MOST + 1, 10)
+    work = (8 / 6 * sizes**3 + STEPS * 4 * sizes**2 * w) * NOMINAL.factor
+    fits = (work <= seconds) & (8 * MATRICES * (2 * LARGER * sizes) ** 2 <= budget())
+    return int(sizes[fits][-1]) if np.any(fits) else 0
+
+
+def start_of(cov: RowCovariance, k: int, width: int, m: int, rng: np.random.Generator, spare: float) -> Start:
+    """The pairs of the head's own covariances, with random columns among the guards: one pass.
+
+    Where rare columns may count and the pairs are not all near 1, a larger head has those that are strongly
+    correlated with the other view: two passes more, if there are as many to `spare`.
+    """
+    variances, sizes = cov.diagonal(), sizes_of(cov, m)
+    shares = [BY_COUPLING * count for count in counting(cov, m)]
+    none = (None, None)
+    x, y = (columns_of(*each) for each in zip(variances, none, sizes, shares, strict=True))
+    head = head_of(cov, x, y)
+    J = joint(head)
+    A, B, rho = _pairs_of(head, J, k, width, rng)
+    if max(shares) >= RARE and spare >= 2 and k - rho.sum() > SHORT * k:
+        sizes = sizes_of(cov, int(LARGER * m))
+        first = (size - int(share * size) for size, share in zip(sizes, shares, strict=True))
+        common = [columns_of(*each) for each in zip(variances, none, first, shares, strict=True)]
+        strengths = coupling(cov, common[0], common[1])
+        x, y = (columns_of(*each) for each in zip(variances, strengths, sizes, shares, strict=True))
+        head = head_of(cov, x, y)
+        J = joint(head)
+        A, B, _ = _pairs_of(head, J, k, width, rng)
+    A, B = head.spread(A, B, cov.units.widths)
+    extra = min(RANDOM, width - k) + width - min(width, A.shape[1])
+    C, D = jacobi(cov).gaussian(len(A), len(B), extra, rng)
+    keep = width - extra
+    return Start((np.hstack([A[:, :keep], C]), np.hstack([B[:, :keep], D])), J)
+
+
+def _pairs_of(
+    head: Head, J: Joint, k: int, width: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """The pairs of the head and the k largest correlations: a few iterations on its covariances."""
+    algorithm = LOBPCG(k, jacobi(head.cov), 0.0, joint=J.on_head())
+    state, found = algorithm.init(head.cov, min(width, *head.cov.units.widths), rng)
+    for _ in range(STEPS):
+        before = found.tcc
+        state, found = algorithm.step(state, head.cov)
+        if found.tcc - before < GAINED * found.tcc:
+            break
+    return state.pairs.A, state.pairs.B, state.rho[:k]
+
+
+def least_ridge(cov: Covariance, J: Joint | None) -> float:
+    """The least ridge of a column that J does not have, in units of its variance; 0 without a ridge."""
+    columns = (J.x, J.y) if J is not None else (np.zeros(0, int), np.zeros(0, int))
+    least = np.inf
+    for total, u, known in zip(cov.diagonal(), cov.units.views, columns, strict=True):
+        left = total > 0
+        left[known] = False
+        least = min(least, float(np.min(u.ridge[left] / total[left], initial=np.inf)))
+    return least

@@ -1,0 +1,126 @@
+"""The start from the head: what it holds before the first iteration, and where a run has one."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+
+from appgrad import CCA
+from appgrad.covariance.heads import head_of, joint
+from appgrad.data.arrays import ArrayViews
+from appgrad.solvers.lobpcg.solver import SOLVER
+from appgrad.solvers.lobpcg.start import head_size, least_ridge, start_of
+from appgrad.solvers.problem import Limits
+from appgrad.solvers.protocol import Options
+from helpers import operator
+from lobpcg_helpers import fitted, topics
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return topics(8000, 1500, 1200)
+
+
+@pytest.fixture(scope="module")
+def best(texts):
+    return CCA(5, solver="exact", ridge=1e-3).fit(*texts).canonical_correlations_
+
+
+def test_three_passes_give_the_answer_of_the_head(texts, best):
+    """Moments, sums of the head, and the products of its pairs."""
+    model, _ = fitted(*texts, 5, ridge=1e-3, max_passes=3)
+    assert model.n_passes_ == 3
+    assert model.canonical_correlations_.sum() > 0.9 * best.sum()
+    without, _ = fitted(*texts, 5, ridge=1e-3, max_passes=3, preconditioner="jacobi")
+    assert without.canonical_correlations_.sum() < 0.7 * best.sum()
+    # The first iteration says so at once.
+    assert model.history_[0]["tcc"] > 0.9 * best.sum()
+
+
+def test_more_passes_are_never_worse(texts):
+    found = [
+        fitted(*texts, 5, ridge=1e-3, max_passes=n)[0].canonical_correlations_.sum() for n in range(2, 12)
+    ]
+    assert np.all(np.diff(found) > -1e-4)
+
+
+@pytest.mark.parametrize("ridge", ["auto", 1e-3, (1e-2, 1e-4)])
+@pytest.mark.parametrize("params", [{}, {"center": False}, {"scale": True}, {"oversampling": 0}])
+def test_a_start_does_not_change_the_answer(ridge, params, texts):
+    if params.get("scale") and ridge != "auto":
+        ridge = 1.0
+    model, _ = fitted(*texts, 4, ridge=ridge, **params)
+    known = {name: value for name, value in params.items() if name != "oversampling"}
+    exact = CCA(4, solver="exact", ridge=ridge, **known).fit(*texts).canonical_correlations_
+    assert 1 - model.canonical_correlations_.sum() / exact.sum() < 3e-4
+    assert np.all(model.canonical_correlations_ < exact + 1e-6)
+
+
+@pytest.mark.parametrize("widths", [(5, 1500), (1500, 1), (1200, 40)])
+def test_views_of_very_different_width(widths, texts):
+    X, Y = texts[0][:, : widths[0]], sp.csr_array(texts[0][:, 3 : 3 + widths[1]])
+    k = min(3, *widths)
+    model, _ = fitted(sp.csr_array(X), Y, k, ridge=1e-2)
+    exact = CCA(k, solver="exact", ridge=1e-2).fit(X, Y).canonical_correlations_
+    np.testing.assert_allclose(model.canonical_correlations_, exact, atol=1e-3)
+
+
+def test_a_head_is_for_sparse_rows_of_wide_views(texts, rng):
+    views, options = ArrayViews(*texts), Options("lobpcg")
+    assert SOLVER.kind(views, options, matrices=False) == "jacobi"
+    assert SOLVER._head(views, options, matrices=False) > 0
+    for other in (
+        options._replace(preconditioner="jacobi"),
+        options._replace(preconditioner=None),
+        options._replace(limits=Limits(passes=2)),
+    ):
+        assert SOLVER._head(views, other, matrices=False) == 0
+    assert SOLVER._head(views, options, matrices=True) == 0
+    assert SOLVER.for_kernels()._head(views, options, matrices=False) == 0
+    dense = ArrayViews(rng.standard_normal((50, 1100)), rng.standard_normal((50, 3)))
+    assert SOLVER._head(dense, options, matrices=False) == 0
+    narrow = ArrayViews(texts[0][:, :500], texts[1][:, :500])
+    assert SOLVER._head(narrow, options, matrices=False) == 0
+
+
+def test_the_size_of_a_head_follows_the_cost_of_a_pass_and_the_memory(texts):
+    views = ArrayViews(*texts)
+    many = ArrayViews(*(sp.vstack([m] * 8, format="csr") for m in texts))
+    assert 50 <= head_size(views) < head_size(many) <= 2000
+    with config_context(working_memory=1):
+        assert head_size(many) < 100
+    with config_context(working_memory=0.1):
+        assert head_size(many) == 0
+
+
+def test_random_columns_guard_the_pairs_of_the_head(texts):
+    """They have parts in columns that the head does not have."""
+    cov = operator(*texts, ridge=1e-3)
+    A, _ = start_of(cov, 5, 10, 100, np.random.default_rng(0), np.inf).first
+    assert A.shape[1] == 10
+    shares = np.count_nonzero(A, axis=0) / np.count_nonzero(cov.diagonal()[0] > 0)
+    assert np.all(shares[:7] < 0.15)
+    assert np.all(shares[7:] > 0.9)
+    A, _ = start_of(cov, 5, 5, 100, np.random.default_rng(0), np.inf).first
+    assert np.all(np.count_nonzero(A, axis=0) <= 200)
+
+
+def test_the_least_ridge_is_that_of_columns_outside_of_the_head(texts):
+    cov = operator(*texts, ridge=1e-3)
+    dx, dy = cov.diagonal()
+    assert least_ridge(cov, None) == pytest.approx(1e-3 / max(dx.max(), dy.max()))
+    x, y = np.argsort(-dx)[:50], np.argsort(-dy)[:50]
+    J = joint(head_of(cov, np.sort(x), np.sort(y)))
+    assert least_ridge(cov, J) == pytest.approx(1e-3 / max(np.delete(dx, x).max(), np.delete(dy, y).max()))
+    assert least_ridge(operator(*texts, ridge=0.0), J) == 0
+
+
+def test_a_resumed_run_ends_where_it_would_have(texts, tmp_path):
+    """The head is gathered again, and the same."""
+    whole, _ = fitted(*texts, 5, ridge=1e-4)
+    path = tmp_path / "c.npz"
+    first, _ = fitted(*texts, 5, ridge=1e-4, checkpoint=path, max_iter=4)
+    assert first.n_iter_[0] == 4
+    model, _ = fitted(*texts, 5, ridge=1e-4, checkpoint=path)
+    assert model.n_iter_ == whole.n_iter_
+    np.testing.assert_allclose(model.canonical_correlations_, whole.canonical_correlations_, atol=1e-9)
