@@ -45,6 +45,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks paper_curves --record docs/results/benchmarks/paper_curves.json
 	$(BIN)/python -m benchmarks peak_memory --record docs/results/benchmarks/peak_memory.json
 	$(BIN)/python -m benchmarks lobpcg_time --record docs/results/benchmarks/lobpcg_time.json
+	$(BIN)/python -m benchmarks joint_head --record docs/results/benchmarks/joint_head.json
+	$(BIN)/python -m benchmarks stopping --record docs/results/benchmarks/stopping.json
 	$(BIN)/python -m benchmarks cost_growth --record docs/results/benchmarks/cost_growth.json
 	$(BIN)/python -m benchmarks sparse_comparison --record docs/results/benchmarks/sparse_comparison.json
 	$(BIN)/python -m benchmarks one_pass --record docs/results/benchmarks/one_pass.json

@@ -10,6 +10,8 @@ BENCHMARKS = {
     "exact_mnist": "time and memory of exact CCA on MNIST, against other packages and the bare product",
     "paper_curves": "correlation captured by both AppGrads, beside the paper's points",
     "peak_memory": "peak memory of AppGrad and stochastic AppGrad, for growing p and n",
+    "stopping": "does a run that ends by itself hold what its tolerance promises",
+    "joint_head": "time to parts of the correlation, in units of one pass, beside another version",
     "lobpcg_time": "time of LOBPCG on real data, in units of one pass",
     "cost_growth": "growth of time and memory, one variable at a time; exact against LOBPCG",
     "sparse_comparison": "correlation captured on sparse data, beside heuristics and other packages",
