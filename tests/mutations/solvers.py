@@ -11,8 +11,8 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "if worst <= CONTRADICTED * options.tol:",
-        "if worst <= 1e9 * CONTRADICTED * options.tol:",
+        "share <= CONTRADICTED * options.tol:",
+        "share <= 1e9 * CONTRADICTED * options.tol:",
         "test_a_result_that_contradicts_its_run",
     ),
     Mutation(
@@ -67,7 +67,7 @@ MUTATIONS = [
         "solvers",
         "np.subtract(pairs[2][rows], pairs[1][rows] * scale, out=residuals[rows])",
         "np.subtract(pairs[2][rows], pairs[1][rows], out=residuals[rows])",
-        "test_residuals_are_those_asked_for",
+        "test_residuals_say_what_is_missing",
     ),
     Mutation(
         "solvers",
