@@ -203,7 +203,7 @@ def operator(X, Y, ridge="auto", dense=False):
     views = ArrayViews(X, Y)
     m = moments(views)
     u = units(m, views.dtype, ridge=ridge)
-    return MatrixCovariance(second_moments(views), u) if dense else RowCovariance(views, m, u)
+    return MatrixCovariance.of_moments(second_moments(views), u) if dense else RowCovariance(views, m, u)
 
 
 def pairs(X, Y, size):

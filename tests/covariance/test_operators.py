@@ -37,7 +37,7 @@ def test_operator_against_the_textbook(kind, backend, scale, rng, tmp_path):
     A, B = rng.standard_normal((X.shape[1], 3)), rng.standard_normal((Y.shape[1], 2))
     Sx, Sxy, Sy = textbook(X, Y, u)
     tight = {"rtol": 0, "atol": 1e-6 if kind == "years" else 1e-11}
-    for cov in (RowCovariance(views, m, u), MatrixCovariance(second_moments(views), u)):
+    for cov in (RowCovariance(views, m, u), MatrixCovariance.of_moments(second_moments(views), u)):
         for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, **tight)
         for found, expected in zip(cov.squares(A, B), (Sx @ A, Sy @ B), strict=True):
@@ -64,7 +64,7 @@ def test_without_centring(backend, rng, tmp_path):
     Sx, Sxy, Sy = textbook(X, Y, u, center=False)
     for cov in (
         RowCovariance(views, m, u),
-        MatrixCovariance(second_moments(views, center=False), u),
+        MatrixCovariance.of_moments(second_moments(views, center=False), u),
     ):
         for found, expected in zip(cov.products(A, B), (Sx @ A, Sxy @ B, Sxy.T @ A, Sy @ B), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-10)

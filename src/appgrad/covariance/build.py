@@ -43,6 +43,6 @@ def on_rows(views: Views, *, center: bool, scale: bool, ridge: Ridges, dtype: An
 def on_matrices(views: Views, *, center: bool, scale: bool, ridge: Ridges) -> MatrixCovariance:
     """The operator on p x p matrices, gathered in one pass."""
     second = second_moments(views, center)
-    return MatrixCovariance(
+    return MatrixCovariance.of_moments(
         second, units(second.moments(views.widths), views.dtype, scale=scale, ridge=ridge)
     )

@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+from scipy.linalg.lapack import dpotrf, spotrf
 
 from ..data.blocks import ENTRY_BYTES
 from ..data.views import Block
 from ..machine.arrays import Array
 from ..machine.memory import budget
-from ..machine.threads import blas_limit, limit_for_factor
+from ..machine.threads import blas_limit, limit_for_factor, over_rows
 from .matrices import MatrixCovariance
-from .moments import DENSE_ABOVE, SecondMoments, shifted, to_dense
+from .moments import DENSE_ABOVE, shifted, to_dense
+from .operators import Matrices
 from .rows import RowCovariance
-from .units import Units, ViewUnits
 
 # The largest share of the head that is chosen by correlation with the other view; the rest has the largest
 # variances. Without the former, rare columns that carry correlations of 1 are missed.
@@ -31,6 +32,12 @@ COUPLING = 0.98
 # First shift of the diagonal if a factorisation fails, in units of the variances. Each further one is a
 # hundred times larger.
 SHIFT = 1e-10
+# The least ridge of the head's columns, in units of their variances, for a factor in single precision.
+SINGLE = 1e-5
+# Sums of products are dense matrices if more than this share of the pairs of columns occur together.
+DENSE_SUMS = 0.2
+# Rows of the head's covariances that stay in the cache while they are centred.
+CENTRED_ROWS = 64
 
 
 class UnitColumns(NamedTuple):
@@ -48,13 +55,15 @@ class UnitColumns(NamedTuple):
 class Head(NamedTuple):
     """Columns of both views in ascending order, and the operator on their covariances, ridge included.
 
-    Its columns are in units of `d`, the inverse standard deviations, so that diagonals are 1.
+    Its columns are in units of `d`, the inverse standard deviations, so that diagonals are 1; `ridge` is the
+    least of their ridges in these units.
     """
 
     x: Array
     y: Array
     d: Array
     cov: MatrixCovariance
+    ridge: float
 
     def spread(self, A: Array, B: Array, widths: tuple[int, ...]) -> tuple[Array, Array]:
         """Weights of all columns of views with these widths: those of the head, and zero elsewhere."""
@@ -105,28 +114,29 @@ class Joint(NamedTuple):
 
 
 def joint(head: Head, coupling: float = COUPLING) -> Joint:
-    """The inverse of the coupled covariances of the head, with a shift of the diagonal if they have none."""
+    """The inverse of the coupled covariances of the head, with a shift of the diagonal if they have none.
+
+    It is computed in single precision where the ridge leaves no variance so low that rounding would hide it.
+    """
+    L, shift = _factored(head, coupling, np.float32) if head.ridge >= SINGLE else None, 0.0
+    while L is None:
+        L, shift = _factored(head, coupling, np.float64, shift), 100 * shift if shift else SHIFT
+    return Joint(head.x, head.y, head.d, L.astype(np.float32, copy=False))
+
+
+def _factored(head: Head, coupling: float, dtype: Any, shift: float = 0.0) -> Array | None:
+    """The Cholesky factor of the coupled covariances, None if they have none; its upper half is not used."""
     Sx, Sxy, Sy = head.cov.matrices
-    m = len(Sx)
+    m, p = len(Sx), len(head.d)
     # By columns, as LAPACK has them, and the lower half alone.
-    J = np.empty((len(head.d), len(head.d)), order="F")
+    J = np.empty((p, p), dtype, order="F")
     J[:m, :m], J[m:, m:] = Sx.T, Sy.T
-    np.multiply(Sxy.T, -coupling, out=J[m:, :m])
-    return Joint(head.x, head.y, head.d, _factored(J))
-
-
-def _factored(J: Array) -> Array:
-    """The Cholesky factor, in single precision, of a matrix of which the lower half is given."""
-    shift = 0.0
-    while True:
-        try:
-            with limit_for_factor(len(J)):
-                L = sl.cholesky(J, lower=True, check_finite=False)
-            return np.asarray(L.astype(np.float32))
-        except sl.LinAlgError:
-            more = 100 * shift if shift else SHIFT
-            J[np.diag_indices(len(J))] += more - shift
-            shift = more
+    np.multiply(Sxy.T, -coupling, out=J[m:, :m], casting="same_kind")
+    J[np.diag_indices(p)] += shift
+    factor = spotrf if J.dtype == np.float32 else dpotrf
+    with limit_for_factor(p):
+        L, failed = factor(J, lower=True, clean=False, overwrite_a=True)
+    return None if failed else L
 
 
 def coupling(cov: RowCovariance, x: Array, y: Array) -> tuple[Array, Array] | tuple[None, None]:
@@ -248,12 +258,11 @@ def head_of(cov: RowCovariance, x: Array, y: Array) -> Head:
         if not few:
             a, b = to_dense(a), to_dense(b)
         at, bt = (sp.csr_array(z.T) if few else z.T for z in (a, b))
-        return at @ a, at @ b, bt @ b
+        return tuple(_compact(G) for G in (at @ a, at @ b, bt @ b))
 
     sums, u = cov.views.reduce(part, _added, most=2), _unit_columns(cov, (x, y))
-    S = _covariances(sums, cov.n, u)
-    S[np.diag_indices(len(S))] += u.ridge
-    return Head(x, y, u.d, _operator(S, len(x)))
+    matrices = _covariances(sums, cov.n, u)
+    return Head(x, y, u.d, MatrixCovariance.of_covariances(matrices), float(u.ridge.min(initial=np.inf)))
 
 
 def _unit_columns(cov: RowCovariance, columns: tuple[Array, Array]) -> UnitColumns:
@@ -266,30 +275,48 @@ def _unit_columns(cov: RowCovariance, columns: tuple[Array, Array]) -> UnitColum
     return UnitColumns(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def _covariances(sums: tuple[Any, ...], n: int, u: UnitColumns) -> Array:
-    """The covariances of columns in units, from sums of products within and between the two views."""
-    m, p, scale = sums[0].shape[0], len(u.d), u.scale
-    S = np.empty((p, p))
-    head, tail = slice(0, m), slice(m, p)
-    for G, rows, columns in zip(sums, (head, head, tail), (head, tail, tail), strict=True):
-        if sp.issparse(G):
-            G = G.tocoo()
-            G.data = G.data * (scale[rows][G.row] * scale[columns][G.col] / n)
-            S[rows, columns] = G.toarray()
-        else:
-            S[rows, columns] = G * np.outer(scale[rows] / n, scale[columns])
-    S[tail, head] = S[head, tail].T
-    S -= np.outer(u.mean, u.mean)
-    return S
+def _covariances(sums: tuple[Any, ...], n: int, u: UnitColumns) -> Matrices:
+    """The covariances of columns in units, ridge included, from sums of products within and between views."""
+    m = sums[0].shape[0]
+    head, tail = slice(0, m), slice(m, None)
+    Sx, Sxy, Sy = (
+        _centred(to_dense(G), n, u, rows, columns)
+        for G, rows, columns in zip(sums, (head, head, tail), (head, tail, tail), strict=True)
+    )
+    Sx[np.diag_indices(m)] += u.ridge[head]
+    Sy[np.diag_indices(len(Sy))] += u.ridge[tail]
+    return Matrices(Sx, Sxy, Sy)
 
 
-def _operator(S: Array, m: int) -> MatrixCovariance:
-    """The operator on a matrix whose first m columns are those of the first view."""
-    widths = m, len(S) - m
-    views = tuple(ViewUnits(np.zeros(p), np.ones(p), np.zeros(p)) for p in widths)
-    return MatrixCovariance(SecondMoments(1, np.zeros(len(S)), S), Units(views))
+def _centred(G: Array, n: int, u: UnitColumns, rows: slice, columns: slice) -> Array:
+    """Covariances in units, in the place of sums of products of these columns with each other."""
+    left, right, mean = u.scale[rows] / n, u.scale[columns], u.mean[columns]
+
+    # Some rows at a time: temporary matrices as large as G would take longer than the sums.
+    def centre(part: slice) -> None:
+        g = G[part]
+        g *= left[part, None]
+        g *= right
+        g -= u.mean[rows][part, None] * mean
+
+    over_rows(centre, len(G), CENTRED_ROWS)
+    return G
+
+
+def _compact(G: Any) -> Any:
+    """A sum of products, sparse if few columns occur together: dense ones are added in less time."""
+    return to_dense(G) if sp.issparse(G) and G.nnz > DENSE_SUMS * G.shape[0] * G.shape[1] else G
 
 
 def _added(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sums of matrices, sparse if both are."""
-    return tuple(G + H if sp.issparse(G) or not sp.issparse(H) else H + G for G, H in zip(a, b, strict=True))
+    """The sums of matrices, sparse if both are; dense ones are added in place."""
+    return tuple(map(_sum, a, b))
+
+
+def _sum(G: Any, H: Any) -> Any:
+    if sp.issparse(G) and sp.issparse(H):
+        return _compact(G + H)
+    if sp.issparse(G):
+        G, H = H, G
+    G += H
+    return G

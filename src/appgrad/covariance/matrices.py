@@ -12,30 +12,42 @@ from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.threads import limit_for
 from .linalg import Whitening, whitening
-from .moments import SecondMoments
+from .moments import Moments, SecondMoments, ViewMoments
 from .operators import Cross, Matrices, Rounding, bounded, diagonals
 from .preconditioners import Preconditioner, exact, jacobi, low_rank
 from .products import RowProducts
-from .units import Units
+from .units import Units, ViewUnits
 
 
 class MatrixCovariance:
     """The operator on p x p matrices: it keeps no rows, and a product needs no pass."""
 
-    def __init__(self, second: SecondMoments, u: Units, entries: float = EPS) -> None:
-        """`entries` is the relative error of the entries of S: it decides about ranks."""
+    def __init__(self, matrices: Matrices, m: Moments, u: Units, entries: float = EPS) -> None:
+        """`matrices` are in the units u; `entries` is their relative error, which decides about ranks."""
+        self.n, self.moments, self.units, self.matrices = m.n, m, u, matrices
+        self.dtype, self.precision = matrices.Sx.dtype, EPS
+        self._entries = entries
+        # Sums over n rows are added up in blocks and batches: rounding grows like the root of their number.
+        self._terms = sum(u.widths) + int(np.sqrt(m.n))
+
+    @classmethod
+    def of_moments(cls, second: SecondMoments, u: Units, entries: float = EPS) -> MatrixCovariance:
+        """The operator on second moments of all columns."""
         p, _ = u.widths
         s = np.concatenate([view.scale for view in u.views])
         S = second.scatter / second.n
         if np.any(s != 1):
             S *= s[:, None]
             S *= s
-        self.n, self.moments, self.units = second.n, second.moments(u.widths), u
-        self.matrices = Matrices(S[:p, :p], S[:p, p:], S[p:, p:])
-        self.dtype, self.precision = S.dtype, EPS
-        self._entries = entries
-        # Sums over n rows are added up in blocks and batches: rounding grows like the root of their number.
-        self._terms = sum(u.widths) + int(np.sqrt(second.n))
+        return cls(Matrices(S[:p, :p], S[:p, p:], S[p:, p:]), second.moments(u.widths), u, entries)
+
+    @classmethod
+    def of_covariances(cls, matrices: Matrices) -> MatrixCovariance:
+        """The operator on covariances in units of their own, any ridge included."""
+        variances = np.diag(matrices.Sx).copy(), np.diag(matrices.Sy).copy()
+        zeros, ones = ([f(len(var)) for var in variances] for f in (np.zeros, np.ones))
+        m = Moments(1, tuple(map(ViewMoments, zeros, variances)))
+        return cls(matrices, m, Units(tuple(map(ViewUnits, zeros, ones, zeros))))
 
     @cached_property
     def whitened(self) -> tuple[Whitening, Whitening]:

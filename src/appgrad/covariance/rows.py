@@ -242,7 +242,7 @@ class RowCovariance(RowProducts):
 def _on_matrices(views: Views, u: Units) -> MatrixCovariance:
     # If all means are zero, centring was not asked for or makes no difference.
     center = any(np.any(view.mean) for view in u.views)
-    return MatrixCovariance(second_moments(views, center), u)
+    return MatrixCovariance.of_moments(second_moments(views, center), u)
 
 
 def _is_cross_full(views: Views) -> bool:

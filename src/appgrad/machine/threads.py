@@ -252,12 +252,12 @@ def read_ahead(reads: Iterator[Callable[[], T]]) -> Generator[Callable[[], T], N
         reader.shutdown(wait=False, cancel_futures=not whole)
 
 
-def over_rows(f: Callable[[slice], T], p: int) -> list[T]:
-    """List of f(rows) for ranges of the p rows of thin matrices, in order, on as many threads as BLAS has.
+def over_rows(f: Callable[[slice], T], p: int, step: int = CACHED_ROWS) -> list[T]:
+    """List of f(rows) for ranges of the p rows of matrices, in order, on as many threads as BLAS has.
 
-    Ranges fit into a cache: several operations on one cost little more than reading it once.
+    Ranges of `step` rows fit into a cache: several operations on one cost little more than reading it once.
     """
-    ranges = [slice(start, min(start + CACHED_ROWS, p)) for start in range(0, p, CACHED_ROWS)]
+    ranges = [slice(start, min(start + step, p)) for start in range(0, p, step)]
     # Asking BLAS for its threads takes as long as a small task.
     threads = 1 if len(ranges) == 1 else min(blas_threads(), len(ranges))
     with _one_thread_each(threads) as submit:

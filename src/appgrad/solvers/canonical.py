@@ -112,7 +112,7 @@ def solution(
         x_loadings=_unscaled(xx, ux.scale) * fx,
         y_loadings=_unscaled(yy, uy.scale) * fy,
         # With a ridge the scores are correlated a little: regress on all of them together.
-        y_slopes=np.linalg.solve((A.T @ xx) * np.outer(fx, fx), (_unscaled(yx, uy.scale) * fx).T).T,
+        y_slopes=_unscaled(yx @ (np.linalg.inv((A.T @ xx) * np.outer(fx, fx)).T * fx[:, None]), uy.scale),
         mean_x=ux.mean,
         mean_y=uy.mean,
         std_x=np.sqrt(mx.var),
@@ -182,4 +182,6 @@ def attainable(cov: Covariance) -> float:
 
 
 def _unscaled(M: Array, scale: Array) -> Array:
+    if np.all(scale == 1):
+        return M
     return np.asarray(M * np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)[:, None])

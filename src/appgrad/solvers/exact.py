@@ -63,7 +63,7 @@ def _by_covariances(
     k = problem.n_components
     u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
     precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
-    cov = MatrixCovariance(second, u, precision)
+    cov = MatrixCovariance.of_moments(second, u, precision)
     wx, wy = cov.whitened
     require_rank(k, *(min(w.rank, w.W.shape[1]) for w in (wx, wy)))
     P, rho, Q, residual = leading_svd(wx.W.T @ cov.matrices.Sxy @ wy.W, k)

@@ -102,7 +102,7 @@ class LOBPCGSolver(BatchSolver):
         cov = cast(RowCovariance, ready.cov.at(np.float32) if single else ready.cov)
         width = width_of(ready.options, k, views, views.n_samples + (not ready.problem.center))
         spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
-        return start_of(cov, k, width, m, ready.rng, spare)
+        return start_of(cov, k, width, m, ready.rng, spare, ready.options.tol)
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...covariance.coincident import coincident
 from ...covariance.heads import (
     BY_COUPLING,
     Head,
@@ -26,9 +27,11 @@ from ...machine.memory import budget
 from ..costs import NOMINAL, thin
 from .iteration import LOBPCG
 
-# The dense work on the head may take as long as this many passes over the rows: with more columns, the first
-# result would come later than it is better.
-WORTH = 1.25
+# The head, its sums and the dense work on them, may take as long as this many passes over the rows: with more
+# columns, the first result would come later than it is better. The dense work may always take the second.
+WORTH, LEAST_WORTH = 1.5, 0.4
+# Sparse products with a column that take as long as that of two entries of a row.
+PAIR = 7
 # Components of the pass that the work is compared with.
 COMPONENTS = 20
 # The largest head, and the smallest worth a pass, in columns of each view.
@@ -47,16 +50,19 @@ RANDOM = 3
 
 
 class Start(NamedTuple):
-    """Columns to start from, and the inverse of the head's coupled covariances."""
+    """Columns to start from, and the inverse of the head's coupled covariances, None without a head."""
 
     first: tuple[Array, Array]
-    joint: Joint
+    joint: Joint | None
 
 
 def head_size(views: Views) -> int:
-    """The columns of each view in the head, 0 for none: its dense work takes about as long as a pass."""
+    """The columns of each view in the head, 0 for none: the work on it takes about as long as a pass."""
     part = thin(views, COMPONENTS, NOMINAL)
-    seconds, w = WORTH * (part.one + part.algebra), part.width
+    one, w = part.one + part.algebra, part.width
+    # Products of half of the entries of a row with themselves, with the other half, and of that with itself.
+    sums = 3 * (views.entries / 2) ** 2 * views.n_samples * PAIR * NOMINAL.sparse
+    seconds = max(WORTH * one - sums, LEAST_WORTH * one)
     # The factor takes (2 m)^3 / 6 multiplications, an iteration two products with (2 m)^2 numbers.
     sizes = np.arange(LEAST, MOST + 1, 10)
     work = (8 / 6 * sizes**3 + STEPS * 4 * sizes**2 * w) * NOMINAL.factor
@@ -64,7 +70,69 @@ def head_size(views: Views) -> int:
     return int(sizes[fits][-1]) if np.any(fits) else 0
 
 
-def start_of(cov: RowCovariance, k: int, width: int, m: int, rng: np.random.Generator, spare: float) -> Start:
+def start_of(
+    cov: RowCovariance, k: int, width: int, m: int, rng: np.random.Generator, spare: float, tol: float
+) -> Start:
+    """The start of a run for k pairs, `width` columns a view: one pass, or more if there are some to `spare`.
+
+    Where the ridge is negligible and columns of the two views coincide, these are the pairs. Otherwise they
+    are those of a head of m columns.
+    """
+    if spare >= 1 and tol > 0 and _is_negligible(cov, tol):
+        found = _coincident_start(cov, k, width, rng, tol)
+        if found is not None:
+            return found
+        spare -= 1
+    return _head_start(cov, k, width, m, rng, spare)
+
+
+def _is_negligible(cov: RowCovariance, tol: float) -> bool:
+    """True if the ridge leaves most columns of both views a correlation within `tol` of 1."""
+    return all(np.median(left[left > 0], axis=0) >= 1 - tol for left in _left(cov) if np.any(left > 0))
+
+
+def _left(cov: RowCovariance) -> list[Array]:
+    """The shares of the columns' variances that the ridge leaves, of each view."""
+    pairs = zip(cov.diagonal(), cov.units.views, strict=True)
+    return [np.where(total > 0, 1 - u.ridge / np.where(total > 0, total, 1.0), 0.0) for total, u in pairs]
+
+
+def _coincident_start(
+    cov: RowCovariance, k: int, width: int, rng: np.random.Generator, tol: float
+) -> Start | None:
+    """Columns of the two views that coincide, those of largest variance, if k of them leave little to gain.
+
+    Nothing can be more correlated. In sparse rows, such pairs are columns that occur in the same few rows.
+    """
+    i, j = coincident(cov)
+    left, variances = _left(cov), cov.diagonal()
+    rho = np.sqrt(left[0][i] * left[1][j])
+    best = np.flatnonzero(1 - rho <= tol / 2)
+    if len(best) < k:
+        return None
+    best = best[np.argsort(-variances[0][i[best]], kind="stable")][:width]
+    A, B = (_single(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
+    return Start(_with_random(cov, A, B, width, width - len(best), rng), None)
+
+
+def _single(columns: Array, variances: Array) -> Array:
+    """One column of weights for each of these columns, in units of its standard deviation."""
+    A = np.zeros((len(variances), len(columns)))
+    A[columns, np.arange(len(columns))] = 1 / np.sqrt(variances[columns])
+    return A
+
+
+def _with_random(
+    cov: RowCovariance, A: Array, B: Array, width: int, extra: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """The first columns of A and B and `extra` random ones, `width` together."""
+    C, D = jacobi(cov).gaussian(len(A), len(B), extra, rng)
+    return np.hstack([A[:, : width - extra], C]), np.hstack([B[:, : width - extra], D])
+
+
+def _head_start(
+    cov: RowCovariance, k: int, width: int, m: int, rng: np.random.Generator, spare: float
+) -> Start:
     """The pairs of the head's own covariances, with random columns among the guards: one pass.
 
     Where rare columns may count and the pairs are not all near 1, a larger head has those that are strongly
@@ -87,10 +155,10 @@ def start_of(cov: RowCovariance, k: int, width: int, m: int, rng: np.random.Gene
         J = joint(head)
         A, B, _ = _pairs_of(head, J, k, width, rng)
     A, B = head.spread(A, B, cov.units.widths)
-    extra = min(RANDOM, width - k) + width - min(width, A.shape[1])
-    C, D = jacobi(cov).gaussian(len(A), len(B), extra, rng)
-    keep = width - extra
-    return Start((np.hstack([A[:, :keep], C]), np.hstack([B[:, :keep], D])), J)
+    guards = min(RANDOM, min(cov.units.widths) - k)
+    # Without guards for random columns, all are random: nothing else would find what the head does not have.
+    extra = width if width - k < guards else guards + width - min(width, A.shape[1])
+    return Start(_with_random(cov, A, B, width, extra, rng), J)
 
 
 def _pairs_of(
