@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from appgrad import CCA
 
 
-def fitted(X, Y, k, **params):
+def fitted(X, Y, k, random_state=0, **params):
     """A model, and whether it says that something may be wrong with it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = CCA(k, solver="lobpcg", random_state=0, **params).fit(X, Y)
+        model = CCA(k, solver="lobpcg", random_state=random_state, **params).fit(X, Y)
     return model, any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 

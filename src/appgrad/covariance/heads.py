@@ -17,6 +17,7 @@ from ..machine.threads import blas_limit, limit_for_factor, over_rows
 from .matrices import MatrixCovariance
 from .moments import DENSE_ABOVE, shifted, to_dense
 from .operators import Matrices
+from .preconditioners import Preconditioner
 from .rows import RowCovariance
 
 # The largest share of the head that is chosen by correlation with the other view; the rest has the largest
@@ -111,6 +112,23 @@ class Joint(NamedTuple):
     def flops(self, c: int) -> float:
         """Multiplications and additions for c columns."""
         return 2.0 * float(self.L.shape[0]) ** 2 * c
+
+
+class Headed(NamedTuple):
+    """A preconditioner of all columns, with the inverse of the head's covariances in its place on those."""
+
+    M: Preconditioner
+    joint: Joint
+
+    def flops(self, c: int) -> float:
+        """Multiplications and additions for c columns."""
+        return self.M.flops(c) + self.joint.flops(c)
+
+    def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
+        """The preconditioned gradients of both views."""
+        zx, zy = self.M(Gx, Gy)
+        self.joint.solve(zx, zy)
+        return zx, zy
 
 
 def joint(head: Head, coupling: float = COUPLING) -> Joint:

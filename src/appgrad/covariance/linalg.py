@@ -19,6 +19,11 @@ def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
+def inner(A: Array, B: Array) -> Array:
+    """A'B for two thin matrices; ranges of rows add up in double precision."""
+    return np.asarray(np.sum(over_rows(lambda rows: A[rows].T @ B[rows], len(A)), axis=0, dtype=np.float64))
+
+
 class Whitening(NamedTuple):
     """W (p x r) with W'(S + R)W = I on the range of S, the rank of S, and the condition of S + R there.
 

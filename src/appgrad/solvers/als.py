@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from ..covariance.heads import Headed, joint
 from ..covariance.linalg import captured, column_dots
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, require_comparable
+from ..covariance.rows import RowCovariance
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
-from .conjugate_gradients import conjugate_gradients
+from .conjugate_gradients import Inverse, conjugate_gradients
 from .convergence import Watch, by_residuals
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
+from .head_start import head_for, start_of
 from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
@@ -55,7 +58,8 @@ class ALS:
     Solves are exact if factors W are given, W W' = S^-1. Otherwise there are at most `inner` iterations of
     preconditioned conjugate gradients, one pass each, started at the last solution. They end at a tenth
     (`inner_tol`) of the first residual: early on, more accuracy would be wasted. `probe` is the number of
-    iterations of a look at what is missing, `rounds` of which end a run; 0 for none.
+    iterations of a look at what is missing, `rounds` of which end a run; 0 for none. `first` are columns to
+    start from; `inverse` takes the place of the preconditioner in conjugate gradients.
     """
 
     n_components: int
@@ -67,11 +71,13 @@ class ALS:
     norm: Preconditioner | None = None
     probe: int = 0
     rounds: int = ROUNDS
+    first: tuple[Array, Array] | None = None
+    inverse: Inverse | None = None
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
-        """A Gaussian basis of the first view and its regression on the second, normalised."""
+        """A Gaussian basis of the first view, or that given, and its regression on the second, normalised."""
         p1, p2 = cov.units.widths
-        phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)
+        phi, psi = self.preconditioner.gaussian(p1, p2, k, rng) if self.first is None else self.first
         start, _ = self._normalised(cov, phi, psi, 0.0)
         # psi comes from phi: two independent draws would alternate for ever, each with the other's successor,
         # and would end in different subspaces where correlations coincide.
@@ -161,7 +167,8 @@ class ALS:
         to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T
         start = state.phi @ to_x, state.psi @ to_y
         residuals = xy - xx @ to_x, yx - yy @ to_y
-        return conjugate_gradients(cov, self.preconditioner, start, residuals, self.inner, self.inner_tol)
+        M = self.preconditioner if self.inverse is None else self.inverse
+        return conjugate_gradients(cov, M, start, residuals, self.inner, self.inner_tol)
 
 
 class ALSSolver(BatchSolver):
@@ -177,9 +184,14 @@ class ALSSolver(BatchSolver):
         return options.dense or 8 * 8 * p**2 <= budget()
 
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
-        """Return the kind of preconditioner: the diagonal if matrices are solved by their factors."""
+        """Return the kind of preconditioner: the diagonal with a head, or if factors solve matrices."""
         kind = super().kind(views, options, matrices)
-        return "jacobi" if matrices and kind is not None else kind
+        simple = matrices or self._head(views, options, matrices)
+        return "jacobi" if simple and kind is not None else kind
+
+    def _head(self, views: Views, options: Options, matrices: bool) -> int:
+        """Return the columns of each view in the head to start from, 0 where there is none."""
+        return 0 if matrices or not self.gathers else head_for(views, options, self.first_passes)
 
     def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
         """Return ALS with exact solves on matrices, with conjugate gradients elsewhere."""
@@ -190,9 +202,16 @@ class ALSSolver(BatchSolver):
         if factors is None and tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices, SHALLOW)
         rounds = ROUNDS if limits.passes is None else 1
-        return ALS(
-            k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds
-        ), limits
+        als = ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds)
+        m = self._head(ready.views, ready.options, ready.matrices)
+        if not m:
+            return als, limits
+        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
+        start = start_of(cast(RowCovariance, cov), k, ready.width, m, ready.rng, spare, tol)
+        inverse = (
+            None if start.head is None else Headed(ready.preconditioner, joint(start.head, coupling=0.0))
+        )
+        return replace(als, first=start.first, inverse=inverse), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: ten passes an iteration, or one in all if matrices are gathered."""

@@ -43,7 +43,7 @@ class Ready(NamedTuple):
     """The parts from which an algorithm on all rows is built.
 
     `norm` is the norm of residuals. Without a preconditioner (`kind` is None) it is that of the diagonal:
-    residuals would otherwise have the units of the data.
+    residuals would otherwise have the units of the data. `width` is the number of columns of the bases.
     """
 
     views: CountedViews
@@ -56,6 +56,7 @@ class Ready(NamedTuple):
     limits: Limits
     matrices: bool
     rng: np.random.Generator
+    width: int
 
 
 class BatchSolver:
@@ -146,7 +147,7 @@ class BatchSolver:
         if unseen and (passes is None or passes >= SHORT + share):
             known = cov.preconditioner("sample", np.random.default_rng(0))
             limits = limits if passes is None else limits._replace(passes=passes - share)
-        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng)
+        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng, width)
         unprobed = not matrices and not M.is_complete and not can_probe(limits.passes, DEEP)
         algorithm, limits = self.algorithm(ready)
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from ..covariance.linalg import column_dots
 from ..covariance.operators import Covariance
-from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
+
+
+class Inverse(Protocol):
+    """About the inverses of Sx and Sy: a preconditioner."""
+
+    def flops(self, c: int) -> float:
+        """Multiplications and additions for c columns."""
+
+    def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
+        """The inverses times columns of both views."""
 
 
 def conjugate_gradients(
     cov: Covariance,
-    M: Preconditioner,
+    M: Inverse,
     start: tuple[Array, Array],
     residuals: tuple[Array, Array],
     most: int,
@@ -34,7 +45,7 @@ def conjugate_gradients(
         if size_x.sum() + size_y.sum() <= goal:
             break
         SDx, SDy = cov.squares(Dx, Dy)
-        flops += 2 / 3 * cov.flops(A.shape[1])
+        flops += 2 / 3 * cov.flops(A.shape[1]) + M.flops(A.shape[1])
         ax = _ratios(size_x, column_dots(Dx, SDx), cov.precision * norm_x)
         ay = _ratios(size_y, column_dots(Dy, SDy), cov.precision * norm_y)
         A, B = A + ax * Dx, B + ay * Dy

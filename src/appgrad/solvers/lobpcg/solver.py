@@ -7,20 +7,18 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...covariance.operators import Covariance
-from ...covariance.preconditioners import NARROW
 from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
-from ..defaults import width_of
+from ..head_start import Start, head_for, least_ridge, start_of
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
 from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, slow, stalled, unprobed
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
-from .start import Start, head_size, least_ridge, start_of
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
@@ -59,16 +57,8 @@ class LOBPCGSolver(BatchSolver):
         return super().kind(views, options, matrices)
 
     def _head(self, views: Views, options: Options, matrices: bool) -> int:
-        """Return the columns of each view in the head to start from, 0 where there is none.
-
-        Sparse rows of wide views have one, if there is a pass for it.
-        """
-        passes = options.limits.passes
-        if matrices or not self.gathers or options.preconditioner != "auto" or is_full(views):
-            return 0
-        if max(views.widths) <= NARROW or (passes is not None and passes < self.first_passes + 1):
-            return 0
-        return head_size(views)
+        """Return the columns of each view in the head to start from, 0 where there is none."""
+        return 0 if matrices or not self.gathers else head_for(views, options, self.first_passes)
 
     def algorithm(self, ready: Ready) -> tuple[LOBPCG, Limits]:
         """Return LOBPCG, first in single precision if that suffices and enough passes are allowed."""
@@ -92,17 +82,13 @@ class LOBPCGSolver(BatchSolver):
 
     def _start(self, ready: Ready, limits: Limits, single: bool) -> Start | None:
         """Return the pairs of the head to start from, where it pays; None for a random start."""
-        m, k, views = (
-            self._head(ready.views, ready.options, ready.matrices),
-            ready.problem.n_components,
-            ready.views,
-        )
+        m = self._head(ready.views, ready.options, ready.matrices)
         if not m:
             return None
         cov = cast(RowCovariance, ready.cov.at(np.float32) if single else ready.cov)
-        width = width_of(ready.options, k, views, views.n_samples + (not ready.problem.center))
         spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
-        return start_of(cov, k, width, m, ready.rng, spare, ready.options.tol)
+        k, tol = ready.problem.n_components, ready.options.tol
+        return start_of(cov, k, ready.width, m, ready.rng, spare, tol)
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""

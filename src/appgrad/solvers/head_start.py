@@ -1,4 +1,4 @@
-"""The start of a run: the pairs of the head, the columns of both views that carry most."""
+"""The start of a run on sparse rows: columns that coincide, or the pairs of the columns that carry most."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...covariance.coincident import coincident
-from ...covariance.heads import (
+from ..covariance.coincident import coincident
+from ..covariance.heads import (
     BY_COUPLING,
     Head,
     Joint,
@@ -18,14 +18,15 @@ from ...covariance.heads import (
     joint,
     sizes_of,
 )
-from ...covariance.operators import Covariance
-from ...covariance.preconditioners import jacobi
-from ...covariance.rows import RowCovariance
-from ...data.views import Views
-from ...machine.arrays import Array
-from ...machine.memory import budget
-from ..costs import NOMINAL, thin
-from .iteration import LOBPCG
+from ..covariance.operators import Covariance
+from ..covariance.preconditioners import NARROW, jacobi
+from ..covariance.rows import RowCovariance
+from ..data.views import Views
+from ..machine.arrays import Array
+from ..machine.memory import budget
+from .costs import NOMINAL, is_full, thin
+from .lobpcg.iteration import LOBPCG
+from .protocol import Options
 
 # The head, its sums and the dense work on them, may take as long as this many passes over the rows: with more
 # columns, the first result would come later than it is better. The dense work may always take the second.
@@ -38,22 +39,40 @@ COMPONENTS = 20
 MOST, LEAST = 2000, 50
 # Matrices of the size of the head's covariances held at a time.
 MATRICES = 4
-# Iterations on the head's covariances: a start needs no more digits than the head itself has.
-STEPS, GAINED = 8, 1e-3
+# The most iterations on the head's covariances, and the share of the correlation they may leave: a start
+# needs no more digits than the head itself has.
+STEPS, LEFT = 8, 5e-4
+# Steps of inverse iteration before them, each of half the work of an iteration.
+INVERSE_STEPS = 2
 # The least share of the head that is worth a pass to choose it by coupling.
 RARE = 0.15
 # Where rare columns count as much, and the pairs of the head miss more than this share of correlations of 1,
 # another head is larger by this factor.
 SHORT, LARGER = 1e-3, 1.5
+# Candidates for each pair of columns that coincide, and the least share of its variance that a column must
+# have for its own to be taken.
+CANDIDATES, OWN = 4, 0.1
 # Random columns among those that guard the last pair: they find what the head does not have.
 RANDOM = 3
 
 
 class Start(NamedTuple):
-    """Columns to start from, and the inverse of the head's coupled covariances, None without a head."""
+    """Columns to start from, the head and the inverse of its coupled covariances, None without a head."""
 
     first: tuple[Array, Array]
-    joint: Joint | None
+    head: Head | None = None
+    joint: Joint | None = None
+
+
+def head_for(views: Views, options: Options, least: int) -> int:
+    """The columns of each view in the head of a run that needs at `least` so many passes, 0 for none.
+
+    Sparse rows of wide views have a head, if there is a pass for it.
+    """
+    passes = options.limits.passes
+    if options.preconditioner != "auto" or is_full(views) or max(views.widths) <= NARROW:
+        return 0
+    return 0 if passes is not None and passes < least + 1 else head_size(views)
 
 
 def head_size(views: Views) -> int:
@@ -78,11 +97,11 @@ def start_of(
     Where the ridge is negligible and columns of the two views coincide, these are the pairs. Otherwise they
     are those of a head of m columns.
     """
-    if spare >= 1 and tol > 0 and _is_negligible(cov, tol):
-        found = _coincident_start(cov, k, width, rng, tol)
+    if spare >= 2 and tol > 0 and _is_negligible(cov, tol):
+        found, passes = _coincident_start(cov, k, width, rng, tol)
         if found is not None:
             return found
-        spare -= 1
+        spare -= passes
     return _head_start(cov, k, width, m, rng, spare)
 
 
@@ -99,20 +118,39 @@ def _left(cov: RowCovariance) -> list[Array]:
 
 def _coincident_start(
     cov: RowCovariance, k: int, width: int, rng: np.random.Generator, tol: float
-) -> Start | None:
-    """Columns of the two views that coincide, those of largest variance, if k of them leave little to gain.
+) -> tuple[Start | None, int]:
+    """Columns of the two views that coincide, if k independent ones leave little to gain, and passes taken.
 
     Nothing can be more correlated. In sparse rows, such pairs are columns that occur in the same few rows.
+    Those of largest variance come first: they rest on the most rows.
     """
     i, j = coincident(cov)
     left, variances = _left(cov), cov.diagonal()
     rho = np.sqrt(left[0][i] * left[1][j])
     best = np.flatnonzero(1 - rho <= tol / 2)
     if len(best) < k:
-        return None
-    best = best[np.argsort(-variances[0][i[best]], kind="stable")][:width]
+        return None, 1
+    best = best[np.argsort(-variances[0][i[best]], kind="stable")][: CANDIDATES * k]
+    best = best[_independent(cov.restricted(i[best], j[best]).Sx, k)]
+    if len(best) < k:
+        return None, 2
     A, B = (_single(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
-    return Start(_with_random(cov, A, B, width, width - len(best), rng), None)
+    return Start(_with_random(cov, A, B, width, width - k, rng)), 2
+
+
+def _independent(S: Array, k: int) -> list[int]:
+    """The first k columns with these covariances of which each has a part that is not in those before it.
+
+    A Cholesky factorisation that skips the others.
+    """
+    R, kept = np.zeros((k, len(S))), list[int]()
+    for i in range(len(S)):
+        r = R[: len(kept), i]
+        left = S[i, i] - r @ r
+        if left > OWN * S[i, i] and len(kept) < k:
+            R[len(kept)] = (S[i] - r @ R[: len(kept)]) / np.sqrt(left)
+            kept.append(i)
+    return kept
 
 
 def _single(columns: Array, variances: Array) -> Array:
@@ -158,19 +196,30 @@ def _head_start(
     guards = min(RANDOM, min(cov.units.widths) - k)
     # Without guards for random columns, all are random: nothing else would find what the head does not have.
     extra = width if width - k < guards else guards + width - min(width, A.shape[1])
-    return Start(_with_random(cov, A, B, width, extra, rng), J)
+    return Start(_with_random(cov, A, B, width, extra, rng), head, J)
 
 
 def _pairs_of(
     head: Head, J: Joint, k: int, width: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """The pairs of the head and the k largest correlations: a few iterations on its covariances."""
-    algorithm = LOBPCG(k, jacobi(head.cov), 0.0, joint=J.on_head())
-    state, found = algorithm.init(head.cov, min(width, *head.cov.units.widths), rng)
+    J, M = J.on_head(), jacobi(head.cov)
+    A, B = M.gaussian(*head.cov.units.widths, min(width, *head.cov.units.widths), rng)
+    for step in range(INVERSE_STEPS):
+        if step:
+            A, B = head.cov.squares(A, B)
+        # The variances are 1: M^-1 changes nothing.
+        J.solve(A, B)
+    algorithm = LOBPCG(k, M, 0.0, joint=J, first=(A, B))
+    state, found = algorithm.init(head.cov, A.shape[1], rng)
+    gained = np.inf
     for _ in range(STEPS):
-        before = found.tcc
+        before, captured = gained, found.tcc
         state, found = algorithm.step(state, head.cov)
-        if found.tcc - before < GAINED * found.tcc:
+        gained = found.tcc - captured
+        # Gains that go on to fall as they did add up to this.
+        coming = gained * gained / (before - gained) if gained < before < np.inf else np.inf
+        if min(gained, coming) < LEFT * found.tcc:
             break
     return state.pairs.A, state.pairs.B, state.rho[:k]
 

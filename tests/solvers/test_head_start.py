@@ -8,8 +8,8 @@ from sklearn import config_context
 from appgrad import CCA
 from appgrad.covariance.heads import head_of, joint
 from appgrad.data.arrays import ArrayViews
+from appgrad.solvers.head_start import head_size, least_ridge, start_of
 from appgrad.solvers.lobpcg.solver import SOLVER
-from appgrad.solvers.lobpcg.start import head_size, least_ridge, start_of
 from appgrad.solvers.problem import Limits
 from appgrad.solvers.protocol import Options
 from helpers import operator
@@ -125,3 +125,61 @@ def test_a_resumed_run_ends_where_it_would_have(texts, tmp_path):
     model, _ = fitted(*texts, 5, ridge=1e-4, checkpoint=path)
     assert model.n_iter_ == whole.n_iter_
     np.testing.assert_allclose(model.canonical_correlations_, whole.canonical_correlations_, atol=1e-9)
+
+
+def coinciding(rng, count):
+    """Sparse rows; so many rare columns of one view coincide with columns of the other."""
+    X, Y = ((rng.random((4000, p)) < 0.004).astype(float) for p in (1200, 1100))
+    Y[:, 50 : 50 + count] = X[:, 90 : 90 + count] * rng.integers(1, 5, count)
+    return sp.csr_array(X), sp.csr_array(Y)
+
+
+def test_columns_that_coincide_are_the_answer_where_there_is_no_ridge(rng):
+    X, Y = coinciding(rng, 8)
+    model, warned = fitted(X, Y, 5)
+    assert not warned
+    np.testing.assert_allclose(model.canonical_correlations_, 1.0, atol=1e-6)
+    # Moments, the look for such columns, their covariances, their products, and these in double precision.
+    assert model.n_passes_ == 5
+    # Those that occur most often are taken. Their correlations are equal: the pairs are any basis of these.
+    taken = [np.flatnonzero(np.abs(W).max(axis=1) > 1e-3) for W in (model.x_weights_, model.y_weights_)]
+    np.testing.assert_array_equal(taken[0] - 90, taken[1] - 50)
+    counts = np.diff(X.tocsc().indptr)[90:98]
+    assert set(taken[0] - 90) == set(np.argsort(-counts, kind="stable")[:5])
+
+
+def test_columns_that_coincide_are_taken_if_they_are_independent(rng):
+    """The most frequent ones are sums of others: fewer dimensions than pairs."""
+    X, Y = (m.toarray() for m in coinciding(rng, 0))
+    for i in range(0, 24, 3):
+        X[:, i + 1] *= 1 - X[:, i]
+        X[:, i + 2] = X[:, i] + X[:, i + 1]
+    Y[:, 100:124] = X[:, :24]
+    start = start_of(operator(sp.csr_array(X), sp.csr_array(Y)), 10, 15, 100, rng, np.inf, 1e-4)
+    assert start.head is None
+    assert np.linalg.matrix_rank(X @ start.first[0][:, :10]) == 10
+    model, warned = fitted(sp.csr_array(X), sp.csr_array(Y), 10)
+    assert not warned
+    assert model.n_iter_[0] <= 2
+    np.testing.assert_allclose(model.canonical_correlations_, 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "params"), [(4, {}), (8, {"ridge": 1e-3}), (8, {"tol": 0, "max_iter": 3})])
+def test_elsewhere_a_run_starts_from_a_head(count, params, rng):
+    """Too few columns coincide, the ridge leaves less of them, or there is no tolerance to reach."""
+    cov = operator(*coinciding(rng, count), ridge=params.get("ridge", "auto"))
+    found = start_of(cov, 5, 10, 100, np.random.default_rng(0), np.inf, params.get("tol", 1e-4))
+    assert found.joint is not None
+
+
+def test_dependent_columns_that_coincide_do_not_end_a_run(rng):
+    """Two columns and their sum are three pairs, but two dimensions."""
+    X, Y = (m.toarray() for m in coinciding(rng, 0))
+    for i in range(4):
+        X[:, 3 * i + 2] = X[:, 3 * i] + X[:, 3 * i + 1]
+        Y[:, 3 * i : 3 * i + 3] = X[:, 3 * i : 3 * i + 3]
+    X, Y = sp.csr_array(X), sp.csr_array(Y)
+    model, warned = fitted(X, Y, 10, ridge=1e-9)
+    exact = CCA(10, solver="exact", ridge=1e-9).fit(X, Y).canonical_correlations_
+    assert warned or model.canonical_correlations_.sum() > (1 - 3e-4) * exact.sum()
+    assert np.all(model.canonical_correlations_ < exact + 1e-6)
