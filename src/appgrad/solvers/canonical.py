@@ -113,9 +113,9 @@ def _side(
         np.subtract(cross, (own + ridged) * rho, out=r[rows])
         return variances[rows] @ (C * C), C.T @ own, np.einsum("ij,ij->j", C, cross)
 
-    sums = (np.sum(found, axis=0) for found in zip(*over_rows(mix, len(r)), strict=True))
+    terms, gram, shared = (np.sum(found, axis=0) for found in zip(*over_rows(mix, len(r)), strict=True))
     C, own, cross = parts[:3] if made is None else made
-    return _Side(C, own, cross, r, *sums, made=made is not None)
+    return _Side(C, own, cross, r, terms, gram, shared, made is not None)
 
 
 def solution(

@@ -204,7 +204,8 @@ def _pairs_of(
 ) -> tuple[Array, Array, Array]:
     """The pairs of the head and the k largest correlations: a few iterations on its covariances."""
     J, M = J.on_head(), jacobi(head.cov)
-    A, B = M.gaussian(*head.cov.units.widths, min(width, *head.cov.units.widths), rng)
+    p1, p2 = head.cov.units.widths
+    A, B = M.gaussian(p1, p2, min(width, p1, p2), rng)
     for step in range(INVERSE_STEPS):
         if step:
             A, B = head.cov.squares(A, B)
