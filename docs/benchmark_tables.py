@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 from appgrad.experiments.records import Record
@@ -88,21 +89,30 @@ def _stopping(page: Page, record: Record) -> None:
     page.say(
         "Default fits with several seeds against references: `exact`, or the best of three runs to a hundredth of the tolerance, one of them with another preconditioner. The most that was missing of the total correlation, and of one component."
     )
-    rows = []
+    rows, errors = [], []
     for name, r in record.items():
         if isinstance(r, dict) and "fits" in r:
             fits = r["fits"]
+            taken = statistics.median(fit["passes"] for fit in fits)
+            errors.append(max(taken / r["planned"], r["planned"] / taken))
             rows.append(
                 (
                     name,
                     f"{r['rows']:,}",
                     ", ".join(str(fit["iterations"]) for fit in fits),
+                    f"{taken:.0f} ({r['planned']:.0f})",
                     f"{max(max(fit['missing'] for fit in fits), 0):.0e}",
                     f"{max(max(fit['worst component'] for fit in fits), 0):.0e}",
-                    "yes" if all(fit["holds"] for fit in fits) else "no",
+                    ("yes" if all(fit["holds"] for fit in fits) else "no")
+                    + (", with a warning" if any(fit["warned"] for fit in fits) else ""),
                 )
             )
-    page.table(("data", "rows", "iterations", "total missing", "worst component", "holds"), rows)
+    page.table(
+        ("data", "rows", "iterations", "passes (plan)", "total missing", "worst component", "holds"), rows
+    )
+    page.say(
+        f"The passes that `plan` expects, in brackets, are wrong by a factor of {statistics.median(errors):.1f} in the median: it does not know the ridge, nor whether columns coincide."
+    )
 
 
 # The tolerance of the records of `lobpcg_time`, a bound for residuals then.

@@ -48,6 +48,13 @@ def test_views_without_such_columns_have_none(rng):
     assert len(i) == len(j) == 0
 
 
+def test_columns_in_another_unit_coincide_in_single_precision(rng):
+    X = sp.csr_array((rng.random((3000, 8)) < 0.05) * rng.random((3000, 8)), dtype=np.float32)
+    i, j = coincident(operator(X, (X * np.float32(3.1))[:, ::-1]))
+    np.testing.assert_array_equal(i + j, 7)
+    assert len(i) == 8
+
+
 def test_one_pass_is_enough(views):
     cov, calls = operator(*views), []
     blocks = cov.views.parts

@@ -17,7 +17,7 @@ MUTATIONS = [
     ),
     Mutation(
         "machine",
-        "ranges = [slice(start, min(start + CACHED_ROWS, p)) for start",
+        "ranges = [slice(start, min(start + step, p)) for start",
         "ranges = [slice(start, start + CACHED_ROWS) for start",
         "test_ranges_of_rows_come_in_order",
     ),
@@ -296,5 +296,23 @@ MUTATIONS = [
         "empty = next((j for j, cell in enumerate(first) if cell.strip()), 1)",
         'empty = int(first[0].strip() == "")',
         "test_levels_without_names_are_labels",
+    ),
+    Mutation(
+        "covariance",
+        'np.multiply(Sxy.T, -coupling, out=J[m:, :m], casting="same_kind")',
+        'np.multiply(Sxy.T, 0.0, out=J[m:, :m], casting="same_kind")',
+        "test_the_joint_inverse_knows_how_the_views_go_together",
+    ),
+    Mutation(
+        "covariance",
+        "        g -= u.mean[rows][part, None] * mean\n",
+        "        pass\n",
+        "test_covariances_of_the_head_are_those_of_its_columns",
+    ),
+    Mutation(
+        "covariance",
+        "    G.sum_duplicates()\n",
+        "",
+        "test_coupling_tells_how_strongly_columns_are_correlated",
     ),
 ]

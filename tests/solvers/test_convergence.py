@@ -55,8 +55,11 @@ def test_a_run_with_nothing_left_is_settled_at_once():
     assert Watch().after(5.0, 1e-7, 1e-4).is_settled(20, 1e-4)
     assert not Watch().after(5.0, 1e-5, 1e-4).is_settled(20, 1e-4)
     # Correlations of 1 leave nothing to gain.
-    assert Watch().after(4.9999, 1.0, 1e-4).is_settled(5, 1e-4)
-    assert not Watch().after(4.99, 1.0, 1e-4).is_settled(5, 1e-4)
+    assert Watch().after(4.9999, 1.0, 1e-4, 0.9999).is_settled(5, 1e-4)
+    assert not Watch().after(4.99, 1.0, 1e-4, 0.998).is_settled(5, 1e-4)
+    # All that is missing may be missing in one pair.
+    assert not Watch().after(49.996, 1.0, 1e-4, 0.996).is_settled(50, 1e-4)
+    assert Watch().after(49.996, 1.0, 1e-4, 0.9999).is_settled(50, 1e-4)
 
 
 def test_more_precision_may_unsettle_a_run():
@@ -64,3 +67,7 @@ def test_more_precision_may_unsettle_a_run():
     assert watch.is_settled(20, 1e-4)
     assert not watch.measured_again(5.0, 1e-2, 1e-4).is_settled(20, 1e-4)
     assert watch.measured_again(5.0, 1e-5, 1e-4).is_settled(20, 1e-4)
+    # What was captured may turn out to be less.
+    ones = Watch((5.0,) * 9, 1e-5, 3, 1.0)
+    assert ones.is_settled(5, 1e-4)
+    assert not ones.measured_again(4.5, 1.0, 1e-4, 0.9).is_settled(5, 1e-4)

@@ -9,9 +9,10 @@ from ..machine.arrays import Array
 from .moments import shifted
 from .rows import RowCovariance
 
-# Random numbers for each row, and the distance below which the sums of two columns are the same: two columns
-# of a million that do not coincide are as near as that with a probability of 1e-12 at most.
-SUMS, SAME = 3, 1e-8
+# Random numbers for each row, and the distance below which the sums of two columns are the same, in units of
+# the precision of the values: two columns of a million that do not coincide are as near as that with a
+# probability of 1e-7 at most in single precision, 1e-12 in double.
+SUMS, SAME = 3, {4: 1e-6, 8: 1e-8}
 
 
 def coincident(cov: RowCovariance) -> tuple[Array, Array]:
@@ -36,14 +37,15 @@ def coincident(cov: RowCovariance) -> tuple[Array, Array]:
         keys.append(z * np.where(z[:, :1] < 0, -1.0, 1.0))
         columns.append(varies)
         of_y.append(np.full(len(varies), bool(i)))
-    return _pairs(np.vstack(keys), np.concatenate(columns), np.concatenate(of_y))
+    same = SAME[4 if cov.views.dtype == np.float32 else 8]
+    return _pairs(np.vstack(keys), np.concatenate(columns), np.concatenate(of_y), same)
 
 
-def _pairs(keys: Array, columns: Array, of_y: Array) -> tuple[Array, Array]:
+def _pairs(keys: Array, columns: Array, of_y: Array, same: float) -> tuple[Array, Array]:
     """The first columns of both views in every group of equal keys that has columns of both."""
     order = np.lexsort((columns, keys[:, 0]))
     keys, columns, of_y = keys[order], columns[order], of_y[order]
-    near = np.all(np.abs(np.diff(keys, axis=0)) < SAME, axis=1)
+    near = np.all(np.abs(np.diff(keys, axis=0)) < same, axis=1)
     group = np.concatenate([[0], np.cumsum(~near)])
     firsts = [np.full(group[-1] + 1, len(columns) + columns.max(initial=0)) for _ in range(2)]
     for first, side in zip(firsts, (~of_y, of_y), strict=True):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.heads import Headed, joint
+from ..covariance.joint import Headed, Joint, joint
 from ..covariance.linalg import captured, column_dots
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, require_comparable
-from ..covariance.rows import RowCovariance
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
@@ -21,7 +20,6 @@ from .conjugate_gradients import Inverse, conjugate_gradients
 from .convergence import Watch, by_residuals
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
-from .head_start import head_for, start_of
 from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
 from .problem import Diagnostics, Limits, Products
 from .protocol import Options, Outcome
@@ -59,7 +57,8 @@ class ALS:
     preconditioned conjugate gradients, one pass each, started at the last solution. They end at a tenth
     (`inner_tol`) of the first residual: early on, more accuracy would be wasted. `probe` is the number of
     iterations of a look at what is missing, `rounds` of which end a run; 0 for none. `first` are columns to
-    start from; `inverse` takes the place of the preconditioner in conjugate gradients.
+    start from, which have cost the operations `spent`; `inverse` takes the place of the preconditioner in
+    conjugate gradients, and `joint` knows for some columns what residuals say to be missing.
     """
 
     n_components: int
@@ -73,6 +72,8 @@ class ALS:
     rounds: int = ROUNDS
     first: tuple[Array, Array] | None = None
     inverse: Inverse | None = None
+    joint: Joint | None = None
+    spent: float = 0.0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """A Gaussian basis of the first view, or that given, and its regression on the second, normalised."""
@@ -82,7 +83,7 @@ class ALS:
         # psi comes from phi: two independent draws would alternate for ever, each with the other's successor,
         # and would end in different subspaces where correlations coincide.
         _, psi, flops = self._regressed(start, cov)
-        first, diagnostics = self._normalised(cov, start.phi, psi, flops + cov.flops(k))
+        first, diagnostics = self._normalised(cov, start.phi, psi, self.spent + flops + cov.flops(k))
         if self.factors is not None:
             # A random phi may have directions that the factors leave out, and steps have not.
             return first, diagnostics._replace(converged=False)
@@ -135,16 +136,16 @@ class ALS:
         P, rho, Qt = np.linalg.svd(phi.T @ products[1])
         c = phi.shape[1]
         flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
-        k, squares = self.n_components, self._squares(products, P, rho, Qt.T)
-        missing = by_residuals(rho, squares, k)
-        watch = (Watch() if watch is None else watch).after(tcc, missing, self.tol)
+        k, (squares, more) = self.n_components, self._squares(products, P, rho, Qt.T)
+        short = by_residuals(rho, squares + more, k)
+        watch = (Watch() if watch is None else watch).after(tcc, short, self.tol, float(rho[:k].min()))
         state = State(phi, psi, products, (P, rho, Qt.T), watch=watch)
         found = Diagnostics(phi, psi, tcc, flops, watch.is_settled(k, self.tol), products)
         residual = float(relative(squares, rho, cov)[:k].max(initial=0.0))
-        return state, found._replace(residual=residual, missing=missing / tcc if tcc > 0 else np.inf)
+        return state, found._replace(residual=residual, missing=short / tcc if tcc > 0 else np.inf)
 
-    def _squares(self, products: Products, P: Array, rho: Array, Q: Array) -> Array:
-        """Squared residuals of the canonical equations for the pairs phi P, psi Q.
+    def _squares(self, products: Products, P: Array, rho: Array, Q: Array) -> tuple[Array, Array | float]:
+        """Squared residuals of the canonical equations for the pairs phi P, psi Q, and what `joint` adds.
 
         The norm is that of S^-1 if its factors are given, else that of `norm` or the preconditioner.
         """
@@ -152,9 +153,10 @@ class ALS:
         rx, ry = xy @ Q - xx @ P * rho, yx @ P - yy @ Q * rho
         if self.factors is not None:
             parts = (np.sum((W.T @ r) ** 2, axis=0) for W, r in zip(self.factors, (rx, ry), strict=True))
-            return np.asarray(sum(parts))
+            return np.asarray(sum(parts)), 0.0
         Zx, Zy = (self.preconditioner if self.norm is None else self.norm)(rx, ry)
-        return column_dots(rx, Zx) + column_dots(ry, Zy)
+        squares = column_dots(rx, Zx) + column_dots(ry, Zy)
+        return squares, 0.0 if self.joint is None else self.joint.solve(Zx, Zy)
 
     def _conjugate_gradients(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Solve Sx A = Sxy psi and Sy B = Syx phi, all columns at a time, one pass an iteration.
@@ -186,12 +188,8 @@ class ALSSolver(BatchSolver):
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
         """Return the kind of preconditioner: the diagonal with a head, or if factors solve matrices."""
         kind = super().kind(views, options, matrices)
-        simple = matrices or self._head(views, options, matrices)
+        simple = matrices or self.head(views, options, matrices)
         return "jacobi" if simple and kind is not None else kind
-
-    def _head(self, views: Views, options: Options, matrices: bool) -> int:
-        """Return the columns of each view in the head to start from, 0 where there is none."""
-        return 0 if matrices or not self.gathers else head_for(views, options, self.first_passes)
 
     def algorithm(self, ready: Ready) -> tuple[ALS, Limits]:
         """Return ALS with exact solves on matrices, with conjugate gradients elsewhere."""
@@ -203,15 +201,13 @@ class ALSSolver(BatchSolver):
             probe, limits = probing(ready.preconditioner, limits, ready.matrices, SHALLOW)
         rounds = ROUNDS if limits.passes is None else 1
         als = ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds)
-        m = self._head(ready.views, ready.options, ready.matrices)
-        if not m:
-            return als, limits
-        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
-        start = start_of(cast(RowCovariance, cov), k, ready.width, m, ready.rng, spare, tol)
-        inverse = (
-            None if start.head is None else Headed(ready.preconditioner, joint(start.head, coupling=0.0))
-        )
-        return replace(als, first=start.first, inverse=inverse), limits
+        start = self.start(ready, limits)
+        if start.head is None:
+            return replace(als, first=start.first, spent=start.flops), limits
+        # Least squares are of one view at a time.
+        inverse = Headed(ready.preconditioner, joint(start.head, coupling=0.0))
+        found = replace(als, first=start.first, inverse=inverse, joint=start.joint, spent=start.flops)
+        return found, limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: ten passes an iteration, or one in all if matrices are gathered."""

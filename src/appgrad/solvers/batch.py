@@ -5,13 +5,14 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
 from ..covariance.build import operator
 from ..covariance.operators import Covariance, Rounding
 from ..covariance.preconditioners import NARROW, Preconditioner, jacobi, sample_rows, warm_up_rows
+from ..covariance.rows import RowCovariance
 from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import EPS
@@ -26,6 +27,7 @@ from .canonical import (
 )
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
+from .head_start import Start, head_for, start_of
 from .probe import DEEP, can_probe
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
@@ -103,6 +105,20 @@ class BatchSolver:
             return "exact" if matrices else "sample"
         return kind
 
+    def head(self, views: Views, options: Options, matrices: bool) -> int:
+        """Return the columns of each view in the head that a run may start from, 0 for none."""
+        return 0 if matrices or not self.gathers else head_for(views, options, self.first_passes)
+
+    def start(self, ready: Ready, limits: Limits, dtype: Any = None) -> Start:
+        """Return what a run starts from: the pairs of a head in this precision, or nothing."""
+        m = self.head(ready.views, ready.options, ready.matrices)
+        if not m:
+            return Start()
+        cov = cast(RowCovariance, ready.cov if dtype is None else ready.cov.at(dtype))
+        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
+        k, tol = ready.problem.n_components, ready.options.tol
+        return start_of(cov, k, ready.width, m, ready.rng, spare, tol)
+
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
         """Return the passes that moments, preconditioner, step and first iterate take without matrices."""
         rows = {"lowrank": warm_up_rows(views), "sample": sample_rows(views)}.get(str(kind), 0)
@@ -139,6 +155,10 @@ class BatchSolver:
             dtype=np.float64 if self.double else None,
         )
         self._require_correlations(cov)
+        if self.gathers:
+            # A ridge would hide that constant columns have no scores.
+            varying = (int(np.count_nonzero(m.var)) for m in cov.moments.views)
+            require_directions(k, *varying)
         width = width_of(options, k, views, views.n_samples + (not problem.center))
         M = cov.preconditioner(kind, rng)
         norm = jacobi(cov) if kind is None else M

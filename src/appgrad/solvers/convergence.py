@@ -19,6 +19,8 @@ NOTHING = 0.01
 SAFETY = 2.0
 # Spans of iterations over which gains are compared with those before.
 SPANS = (3, 5, 10, 20)
+# The most that a pair may miss where all of them together miss no more than tol, in units of tol.
+ONE = 10
 # Gains below this many units in the last place of the total are rounding.
 NOISE = 100
 
@@ -26,23 +28,26 @@ NOISE = 100
 class Watch(NamedTuple):
     """What a run has captured after each of its last iterations, and how much it still misses.
 
-    `missing` is what its residuals say. `below` are the iterations in a row in which that was little, and in
-    which the gains of late promised little more.
+    `missing` is what its residuals say, `least` the lowest correlation. `below` counts the last iterations
+    in a row in which residuals and gains were both below `tol`.
     """
 
     totals: tuple[float, ...] = ()
     missing: float = np.inf
     below: int = 0
+    least: float = 0.0
 
-    def after(self, total: float, missing: float, tol: float) -> Watch:
+    def after(self, total: float, missing: float, tol: float, least: float = 0.0) -> Watch:
         """Return the watch after one more iteration."""
         totals = (*self.totals, total)[-KEPT:]
         little = max(missing, by_gains(totals)) <= tol * total
-        return Watch(totals, missing, self.below + 1 if little else 0)
+        return Watch(totals, missing, self.below + 1 if little else 0, least)
 
-    def measured_again(self, total: float, missing: float, tol: float) -> Watch:
+    def measured_again(self, total: float, missing: float, tol: float, least: float = 0.0) -> Watch:
         """Return the watch after the last iteration has been measured in a higher precision."""
-        return self._replace(missing=missing, below=self.below if missing <= tol * total else 0)
+        totals = (*self.totals[:-1], total)
+        little = max(missing, by_gains(totals)) <= tol * total
+        return Watch(totals, missing, self.below if little else 0, least)
 
     def is_settled(self, k: int, tol: float) -> bool:
         """True if k pairs miss no more than the share `tol`, as far as can be told."""
@@ -54,8 +59,10 @@ class Watch(NamedTuple):
         return self.below >= IN_A_ROW
 
     def has_all(self, k: int, tol: float) -> bool:
-        """True if k pairs would gain no more than a little by correlations of 1."""
-        return bool(self.totals) and k - self.totals[-1] <= tol * self.totals[-1]
+        """True if k pairs would gain no more than a little by correlations of 1, together and each."""
+        if not self.totals or 1 - self.least > ONE * tol:
+            return False
+        return k - self.totals[-1] <= tol * self.totals[-1]
 
 
 def by_residuals(rho: Array, squares: Array, k: int) -> float:
@@ -68,7 +75,7 @@ def by_residuals(rho: Array, squares: Array, k: int) -> float:
     if len(rho) < k:
         return float(np.inf)
     rises = squares / 2 / np.maximum(rho, 1e-300)
-    # No pair has more than a correlation of 1.
+    # No pair rises above 1: where correlations are tiny, squares / rho is far more than that.
     rises = np.minimum(rises, np.maximum(1.0 - rho, 0.0) + squares / 2)
     guards = np.maximum(rho[k:] + SAFETY * rises[k:] - rho[k - 1], 0.0)
     return float(SAFETY * np.sum(rises[:k]) + np.sum(guards))

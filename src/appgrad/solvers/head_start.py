@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..covariance.coincident import coincident
-from ..covariance.heads import (
+from ..covariance.head_columns import (
     BY_COUPLING,
-    Head,
-    Joint,
     columns_of,
     counting,
-    coupling,
-    head_of,
-    joint,
+    frequencies,
+    orders,
     sizes_of,
+    strengths,
 )
+from ..covariance.heads import Head, head_of
+from ..covariance.joint import Joint, joint
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import NARROW, jacobi
 from ..covariance.rows import RowCovariance
@@ -29,8 +29,12 @@ from .lobpcg.iteration import LOBPCG
 from .protocol import Options
 
 # The head, its sums and the dense work on them, may take as long as this many passes over the rows: with more
-# columns, the first result would come later than it is better. The dense work may always take the second.
+# columns, the first result would come later than it is better. The dense work may take LEAST_WORTH passes
+# even where the sums take WORTH.
 WORTH, LEAST_WORTH = 1.5, 0.4
+# Where rows are long, the sums of a head are of some of them, which take as long as this many passes; and no
+# more passes are spent on the choice of its columns.
+MOST_SUMS, MOST_COUPLED = 2.2, 1.0
 # Sparse products with a column that take as long as that of two entries of a row.
 PAIR = 7
 # Components of the pass that the work is compared with.
@@ -46,28 +50,34 @@ STEPS, LEFT = 8, 5e-4
 INVERSE_STEPS = 2
 # The least share of the head that is worth a pass to choose it by coupling.
 RARE = 0.15
-# Where rare columns count as much, and the pairs of the head miss more than this share of correlations of 1,
+# Where rare columns count as much, and a pair of the head misses more than this of a correlation of 1,
 # another head is larger by this factor.
 SHORT, LARGER = 1e-3, 1.5
 # Candidates for each pair of columns that coincide, and the least share of its variance that a column must
 # have for its own to be taken.
 CANDIDATES, OWN = 4, 0.1
+# Passes that must be left for more than one to be spent on a start: with fewer, iterations are worth more.
+REPAID = 6
 # Random columns among those that guard the last pair: they find what the head does not have.
 RANDOM = 3
 
 
 class Start(NamedTuple):
-    """Columns to start from, the head and the inverse of its coupled covariances, None without a head."""
+    """Columns to start from, and the operations they cost; a head and its coupled inverse where there is one.
 
-    first: tuple[Array, Array]
+    Without columns, a run starts from random ones.
+    """
+
+    first: tuple[Array, Array] | None = None
     head: Head | None = None
     joint: Joint | None = None
+    flops: float = 0.0
 
 
 def head_for(views: Views, options: Options, least: int) -> int:
-    """The columns of each view in the head of a run that needs at `least` so many passes, 0 for none.
+    """The columns of each view in the head of a run, 0 for none: sparse rows of wide views have one.
 
-    Sparse rows of wide views have a head, if there is a pass for it.
+    `least` are the passes that the run takes to its first result without a head: it takes one more.
     """
     passes = options.limits.passes
     if options.preconditioner != "auto" or is_full(views) or max(views.widths) <= NARROW:
@@ -75,17 +85,28 @@ def head_for(views: Views, options: Options, least: int) -> int:
     return 0 if passes is not None and passes < least + 1 else head_size(views)
 
 
+def head_memory(m: Any) -> Any:
+    """Bytes of the matrices of a head of m columns a view."""
+    return 8.0 * MATRICES * (2 * LARGER * m) ** 2
+
+
+def sums_over_pass(views: Views) -> float:
+    """How long the sums of a head take, in passes: products of the entries of each row with each other."""
+    part = thin(views, COMPONENTS, NOMINAL)
+    # Half of the entries with themselves, with the other half, and of that with itself.
+    sums = 3 * (views.entries / 2) ** 2 * views.n_samples * PAIR * NOMINAL.sparse
+    return sums / (part.one + part.algebra)
+
+
 def head_size(views: Views) -> int:
     """The columns of each view in the head, 0 for none: the work on it takes about as long as a pass."""
     part = thin(views, COMPONENTS, NOMINAL)
     one, w = part.one + part.algebra, part.width
-    # Products of half of the entries of a row with themselves, with the other half, and of that with itself.
-    sums = 3 * (views.entries / 2) ** 2 * views.n_samples * PAIR * NOMINAL.sparse
-    seconds = max(WORTH * one - sums, LEAST_WORTH * one)
+    seconds = max(WORTH - sums_over_pass(views), LEAST_WORTH) * one
     # The factor takes (2 m)^3 / 6 multiplications, an iteration two products with (2 m)^2 numbers.
     sizes = np.arange(LEAST, MOST + 1, 10)
     work = (8 / 6 * sizes**3 + STEPS * 4 * sizes**2 * w) * NOMINAL.factor
-    fits = (work <= seconds) & (8 * MATRICES * (2 * LARGER * sizes) ** 2 <= budget())
+    fits = (work <= seconds) & (head_memory(sizes) <= budget())
     return int(sizes[fits][-1]) if np.any(fits) else 0
 
 
@@ -95,9 +116,11 @@ def start_of(
     """The start of a run for k pairs, `width` columns a view: one pass, or more if there are some to `spare`.
 
     Where the ridge is negligible and columns of the two views coincide, these are the pairs. Otherwise they
-    are those of a head of m columns.
+    are those of a head of m columns. A view without columns that vary has no start.
     """
-    if spare >= 2 and tol > 0 and _is_negligible(cov, tol):
+    if min(map(len, orders(cov))) == 0:
+        return Start()
+    if spare >= REPAID and tol > 0 and _is_negligible(cov, tol):
         found, passes = _coincident_start(cov, k, width, rng, tol)
         if found is not None:
             return found
@@ -122,7 +145,7 @@ def _coincident_start(
     """Columns of the two views that coincide, if k independent ones leave little to gain, and passes taken.
 
     Nothing can be more correlated. In sparse rows, such pairs are columns that occur in the same few rows.
-    Those of largest variance come first: they rest on the most rows.
+    Those that occur most often come first: they rest on the most rows.
     """
     i, j = coincident(cov)
     left, variances = _left(cov), cov.diagonal()
@@ -130,7 +153,7 @@ def _coincident_start(
     best = np.flatnonzero(1 - rho <= tol / 2)
     if len(best) < k:
         return None, 1
-    best = best[np.argsort(-variances[0][i[best]], kind="stable")][: CANDIDATES * k]
+    best = best[np.argsort(-frequencies(cov)[0][i[best]], kind="stable")][: CANDIDATES * k]
     best = best[_independent(cov.restricted(i[best], j[best]).Sx, k)]
     if len(best) < k:
         return None, 2
@@ -176,33 +199,46 @@ def _head_start(
     Where rare columns may count and the pairs are not all near 1, a larger head has those that are strongly
     correlated with the other view: two passes more, if there are as many to `spare`.
     """
-    variances, sizes = cov.diagonal(), sizes_of(cov, m)
+    order, sizes = orders(cov), sizes_of(cov, m)
     shares = [BY_COUPLING * count for count in counting(cov, m)]
-    none = (None, None)
-    x, y = (columns_of(*each) for each in zip(variances, none, sizes, shares, strict=True))
-    head = head_of(cov, x, y)
+    x, y = (columns_of(*each) for each in zip(order, (None, None), sizes, shares, strict=True))
+    length = sums_over_pass(cov.views)
+    share = min(1.0, MOST_SUMS / length)
+    head = head_of(cov, x, y, share)
     J = joint(head)
-    A, B, rho = _pairs_of(head, J, k, width, rng)
-    if max(shares) >= RARE and spare >= 2 and k - rho.sum() > SHORT * k:
+    guards = min(RANDOM, min(cov.units.widths) - k)
+    if width - k < guards:
+        # Only random columns would find what the head does not have, and there are no others for them.
+        return Start(head=head, joint=J, flops=_flops(cov, head, 0, width))
+    A, B, rho, steps = _pairs_of(head, J, k, width, rng)
+    flops = _flops(cov, head, steps, width)
+    unsure = max(shares) >= RARE and 1 - rho.min() > SHORT
+    if unsure and spare >= REPAID and length <= MOST_COUPLED:
         sizes = sizes_of(cov, int(LARGER * m))
         first = (size - int(share * size) for size, share in zip(sizes, shares, strict=True))
-        common = [columns_of(*each) for each in zip(variances, none, first, shares, strict=True)]
-        strengths = coupling(cov, common[0], common[1])
-        x, y = (columns_of(*each) for each in zip(variances, strengths, sizes, shares, strict=True))
-        head = head_of(cov, x, y)
+        common = [columns_of(*each) for each in zip(order, (None, None), first, shares, strict=True)]
+        coupled = strengths(cov, common[0], common[1])
+        x, y = (columns_of(*each) for each in zip(order, coupled, sizes, shares, strict=True))
+        head = head_of(cov, x, y, share)
         J = joint(head)
-        A, B, _ = _pairs_of(head, J, k, width, rng)
+        A, B, _, steps = _pairs_of(head, J, k, width, rng)
+        # The look at all pairs of columns takes about as much as the sums of the head.
+        flops += 2 * _flops(cov, head, steps, width)
     A, B = head.spread(A, B, cov.units.widths)
-    guards = min(RANDOM, min(cov.units.widths) - k)
-    # Without guards for random columns, all are random: nothing else would find what the head does not have.
-    extra = width if width - k < guards else guards + width - min(width, A.shape[1])
-    return Start(_with_random(cov, A, B, width, extra, rng), head, J)
+    extra = guards + width - min(width, A.shape[1])
+    return Start(_with_random(cov, A, B, width, extra, rng), head, J, flops)
+
+
+def _flops(cov: RowCovariance, head: Head, steps: int, width: int) -> float:
+    """About the operations of a head: sums over its rows, the factor, and steps on its covariances."""
+    p = len(head.d)
+    return 3 * cov.n * (cov.views.entries / 2) ** 2 + p**3 / 3 + 4.0 * (steps + INVERSE_STEPS) * p * p * width
 
 
 def _pairs_of(
     head: Head, J: Joint, k: int, width: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """The pairs of the head and the k largest correlations: a few iterations on its covariances."""
+) -> tuple[Array, Array, Array, int]:
+    """The pairs of the head, the k largest correlations, and the few iterations on its covariances."""
     J, M = J.on_head(), jacobi(head.cov)
     p1, p2 = head.cov.units.widths
     A, B = M.gaussian(p1, p2, min(width, p1, p2), rng)
@@ -213,8 +249,9 @@ def _pairs_of(
         J.solve(A, B)
     algorithm = LOBPCG(k, M, 0.0, joint=J, first=(A, B))
     state, found = algorithm.init(head.cov, A.shape[1], rng)
-    gained = np.inf
-    for _ in range(STEPS):
+    gained, steps = np.inf, 0
+    while steps < STEPS:
+        steps += 1
         before, captured = gained, found.tcc
         state, found = algorithm.step(state, head.cov)
         gained = found.tcc - captured
@@ -222,7 +259,7 @@ def _pairs_of(
         coming = gained * gained / (before - gained) if gained < before < np.inf else np.inf
         if min(gained, coming) < LEFT * found.tcc:
             break
-    return state.pairs.A, state.pairs.B, state.rho[:k]
+    return state.pairs.A, state.pairs.B, state.rho[:k], steps
 
 
 def least_ridge(cov: Covariance, J: Joint | None) -> float:

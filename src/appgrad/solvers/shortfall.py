@@ -7,6 +7,7 @@ import numpy as np
 from ..covariance.operators import Rounding
 from ..machine.arrays import EPS, Array
 from ..machine.readable import number
+from .convergence import NOTHING
 from .probe import DEEP, LEAST
 from .problem import Limits, Solution
 from .protocol import Outcome
@@ -52,19 +53,22 @@ def missing_share(solution: Solution) -> float:
 def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool = False) -> list[str]:
     """Return a remark if a run ended on a budget that the user set.
 
-    `has_tol` is True if the solver has a tolerance to reach. With `by_residual` that is one of residuals: a
-    run that reached it by chance with its last step has not fallen short.
+    `has_tol` is True if the solver has a tolerance to reach. With `by_residual` its residuals tell what is
+    missing, to a small factor: a run has not fallen short if that is next to nothing.
     """
     progress, options = outcome.progress, outcome.options
     if progress.stopped not in BUDGETS or (progress.stopped == "data" and options.limits == Limits()):
         return []
     share = missing_share(outcome.solution)
-    if by_residual and share < options.tol:
+    if by_residual and share <= NOTHING * options.tol:
+        return []
+    if len(outcome.solution.correlations) - outcome.captured <= options.tol * outcome.captured:
+        # Correlations of 1 leave nothing to miss.
         return []
     steps = number(progress.iteration, "iteration")
     before = f", before tol={options.tol:g} was reached" if has_tol else ""
     if by_residual:
-        before += f" (by its residuals, {share:.1g} of the correlation is missing)"
+        before += f" (by its residuals, {share:.1g} of the correlation or more is missing)"
     allowed, kept = options.limits.passes, ""
     if progress.stopped == "passes" and allowed is not None and allowed - outcome.passes > DEEP / 2:
         kept = " (others were kept for a look at directions of low variance)"

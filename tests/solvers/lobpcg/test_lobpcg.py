@@ -342,13 +342,13 @@ def test_more_passes_are_never_worse():
     assert np.all(np.diff(found) > -1e-3)
 
 
-@pytest.mark.parametrize(("residual", "warned"), [(0.09, False), (0.11, True)])
+@pytest.mark.parametrize(("residual", "warned"), [(0.009, False), (0.011, True)])
 def test_a_budget_that_suffices_is_no_failure(residual, warned, data):
-    """What a budget ended in single precision may turn out to be below tol when it is measured in double."""
+    """What a budget ended in single precision may turn out to have converged, measured in double."""
     views, progress = CountedViews(ArrayViews(*data)), Progress(7, 9.0, 1.0, 0.0, 1.0, lambda: None, "passes")
     found = CCA(1).fit(*data)
     solved = SimpleNamespace(
-        correlations=np.ones(1),
+        correlations=np.full(1, 0.5),
         residuals=np.array([residual]),
         error_bounds=np.zeros(1),
         condition=np.nan,

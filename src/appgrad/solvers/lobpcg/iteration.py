@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...covariance.heads import Joint
+from ...covariance.joint import Joint
 from ...covariance.linalg import column_dots
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, require_comparable
@@ -93,7 +93,8 @@ class LOBPCG:
     some columns of both views, which it knows together; `first` are columns to start from. A run ends when
     it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
     number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
-    does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance.
+    does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance;
+    `spent` are the operations that the start has cost.
     """
 
     n_components: int
@@ -105,6 +106,7 @@ class LOBPCG:
     joint: Joint | None = None
     first: tuple[Array, Array] | None = None
     floor: float = 0.0
+    spent: float = 0.0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -118,8 +120,8 @@ class LOBPCG:
         require_comparable(grams.x, grams.y)
         none = no_vectors(p1, p2, dtype)
         state = self._ritz(cov, (start, none, none), grams, k)
-        watch = Watch().after(self._reached(state)[1], state.watch.missing, self.tol)
-        return self._with_diagnostics(state._replace(watch=watch), cov.flops(k))
+        watch = Watch().after(self._reached(state)[1], state.watch.missing, self.tol, self._least(state))
+        return self._with_diagnostics(state._replace(watch=watch), self.spent + cov.flops(k))
 
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Take one pass over the data with the directions of the pairs not converged yet."""
@@ -208,7 +210,7 @@ class LOBPCG:
         worst, tcc = self._reached(after)
         progress = worst < (1 - FALL) * residual or tcc > (1 + RISE) * captured
         return after._replace(
-            watch=state.watch.after(tcc, after.watch.missing, self.tol),
+            watch=state.watch.after(tcc, after.watch.missing, self.tol, self._least(after)),
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
             age=state.age + 1,
             probed=state.probed,
@@ -228,7 +230,8 @@ class LOBPCG:
         none = no_vectors(len(pairs.A), len(pairs.B), dtype)
         after = self._ritz(cov, (pairs, moves, none), grams_of(cov, pairs, moves), state.width)
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
-        watch = state.watch.measured_again(self._reached(after)[1], after.watch.missing, self.tol)
+        total, missing = self._reached(after)[1], after.watch.missing
+        watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
         return self._with_diagnostics(
             after._replace(mark=state.mark, probed=state.probed, watch=watch), flops
         )
@@ -242,6 +245,10 @@ class LOBPCG:
         k = self.n_components
         worst = np.inf if self._is_short(state) else float(state.residuals[:k].max())
         return worst, float(state.rho[:k].sum())
+
+    def _least(self, state: State) -> float:
+        """The lowest correlation of the pairs asked for, 0 where some are missing."""
+        return 0.0 if self._is_short(state) else float(state.rho[: self.n_components].min())
 
     def _with_diagnostics(self, state: State, flops: float) -> tuple[State, Diagnostics]:
         """Return the state and its diagnostics, such as whether it has converged or stalls."""

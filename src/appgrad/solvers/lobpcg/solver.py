@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...covariance.operators import Covariance
-from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
 from ..costs import Cost, Rates, is_full, thin, thin_memory
-from ..head_start import Start, head_for, least_ridge, start_of
+from ..head_start import head_memory, least_ridge
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
@@ -23,10 +22,12 @@ from .iteration import LOBPCG, State
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
 SHORT = 10
-# Passes to the default tolerance, for full rows and for sparse ones, preparation and probes included: path
-# names 5 to 39, words 6 to 35, URLs 6 to 30, bilingual texts 18 to 35, generated texts 20 to 84
-# (benchmarks/joint_head.py, tests/solvers/lobpcg/test_counts.py).
-EXPECTED = {True: 20, False: 33}
+# Passes to the default tolerance, for full rows and for sparse ones, preparation and probes included: digits
+# and video frames 16 to 62; sparse data with the default ridge 5 to 8 where columns of the views coincide, 76
+# where none do, and 29 to 80 with other ridges (benchmarks/stopping.py, tests/solvers/lobpcg/test_counts.py).
+EXPECTED = {True: 40, False: 33}
+# How many passes of all columns take as long: a probe has six columns.
+AS_LONG = {True: 20, False: 33}
 # Doubles for each feature and column carried, at the peak (benchmarks/peak_memory.py: 24 to 27).
 DOUBLES = 27
 
@@ -48,17 +49,13 @@ class LOBPCGSolver(BatchSolver):
     def kind(self, views: Views, options: Options, matrices: bool) -> str | None:
         """Return the kind of preconditioner: by default the inverse itself if there are matrices.
 
-        Where a run starts from a head, that knows the columns of a narrow view, and the rest has variances.
+        With a head, the variances: the head has all columns of a narrow view.
         """
         if matrices and options.preconditioner == "auto":
             return "exact"
-        if self._head(views, options, matrices):
+        if self.head(views, options, matrices):
             return "jacobi"
         return super().kind(views, options, matrices)
-
-    def _head(self, views: Views, options: Options, matrices: bool) -> int:
-        """Return the columns of each view in the head to start from, 0 where there is none."""
-        return 0 if matrices or not self.gathers else head_for(views, options, self.first_passes)
 
     def algorithm(self, ready: Ready) -> tuple[LOBPCG, Limits]:
         """Return LOBPCG, first in single precision if that suffices and enough passes are allowed."""
@@ -75,26 +72,27 @@ class LOBPCGSolver(BatchSolver):
         probe = 0
         if tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices)
-        started = self._start(ready, limits, single)
-        joint, first = (None, None) if started is None else (started.joint, started.first)
-        floor = least_ridge(ready.cov, joint)
-        return LOBPCG(k, ready.preconditioner, tol, single, norm, probe, joint, first, floor), limits
-
-    def _start(self, ready: Ready, limits: Limits, single: bool) -> Start | None:
-        """Return the pairs of the head to start from, where it pays; None for a random start."""
-        m = self._head(ready.views, ready.options, ready.matrices)
-        if not m:
-            return None
-        cov = cast(RowCovariance, ready.cov.at(np.float32) if single else ready.cov)
-        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
-        k, tol = ready.problem.n_components, ready.options.tol
-        return start_of(cov, k, ready.width, m, ready.rng, spare, tol)
+        start = self.start(ready, limits, np.float32 if single else None)
+        algorithm = LOBPCG(
+            k,
+            ready.preconditioner,
+            tol,
+            single=single,
+            norm=norm,
+            probe=probe,
+            joint=start.joint,
+            first=start.first,
+            floor=least_ridge(ready.cov, start.joint),
+            spent=start.flops,
+        )
+        return algorithm, limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""
-        part, passes = thin(views, k, rates), float(EXPECTED[is_full(views)])
+        part, full = thin(views, k, rates), is_full(views)
         memory = thin_memory(views, part.width, DOUBLES)
-        return Cost(self.name, passes, passes * (part.one + part.algebra), memory)
+        memory += int(head_memory(self.head(views, Options(self.name), matrices=False)))
+        return Cost(self.name, float(EXPECTED[full]), AS_LONG[full] * (part.one + part.algebra), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about misleading residuals, a run that stalls, or one that ended on a budget."""
