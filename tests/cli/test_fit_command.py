@@ -188,7 +188,7 @@ def test_interrupted(folder, run, monkeypatch):
     load(folder / "m.cca")
     monkeypatch.setattr(CCA, "fit", interrupt)
     text = run("fit", "x.npy", "y.npy", "-o", "n.cca", code=130, cwd=folder)
-    assert text == "error: interrupted; nothing was written\n"
+    assert text == "error: interrupted; before there was a model, nothing was written\n"
     assert not (folder / "n.cca").exists()
 
 
