@@ -315,4 +315,34 @@ MUTATIONS = [
         "",
         "test_coupling_tells_how_strongly_columns_are_correlated",
     ),
+    Mutation(
+        "covariance",
+        "if sum(_pairs_in_rows(left, right) for left, right in factors) > most:",
+        "if False:",
+        "test_one_long_row_does_not_fill_the_memory",
+    ),
+    Mutation(
+        "covariance",
+        "np.lexsort((-often[varies], -size))",
+        "np.argsort(-size)",
+        "test_columns_are_ordered_by_variance_or_else_by_frequency[True]",
+    ),
+    Mutation(
+        "covariance",
+        "        matrices = _of_unit_variance(matrices)\n",
+        "        pass\n",
+        "test_a_share_of_the_rows_tells_about_the_same[sparse]",
+    ),
+    Mutation(
+        "covariance",
+        "same = SAME[4 if cov.views.dtype == np.float32 else 8]",
+        "same = SAME[8]",
+        "test_columns_in_another_unit_coincide_in_single_precision",
+    ),
+    Mutation(
+        "covariance",
+        "    # On one thread: its rounding would depend on their number.\n    with blas_limit(1):\n",
+        "    if True:\n",
+        "test_the_result_does_not_depend_on_the_number_of_threads",
+    ),
 ]

@@ -341,13 +341,13 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        'best[np.argsort(-variances[0][i[best]], kind="stable")][: CANDIDATES * k]',
+        'best[np.argsort(-frequencies(cov)[0][i[best]], kind="stable")][: CANDIDATES * k]',
         "best[: CANDIDATES * k]",
         "test_columns_that_coincide_are_the_answer_where_there_is_no_ridge",
     ),
     Mutation(
         "solvers",
-        "extra = width if width - k < guards else guards + width - min(width, A.shape[1])",
+        "extra = guards + width - min(width, A.shape[1])",
         "extra = 0",
         "test_random_columns_guard_the_pairs_of_the_head",
     ),
@@ -380,5 +380,29 @@ MUTATIONS = [
         "self.below + 1 if little else 0",
         "self.below + 1",
         "test_a_run_is_settled_after_three_iterations_below_tol",
+    ),
+    Mutation(
+        "solvers",
+        "if not self.totals or 1 - self.least > ONE * tol:",
+        "if not self.totals:",
+        "test_one_pair_that_misses_most_of_tol_is_not_passed_over",
+    ),
+    Mutation(
+        "solvers",
+        "if by_residual and share <= NOTHING * options.tol:",
+        "if by_residual and share <= options.tol:",
+        "test_a_budget_that_suffices_is_no_failure[0.011-True]",
+    ),
+    Mutation(
+        "solvers",
+        "if unsure and spare >= REPAID and length <= MOST_COUPLED:",
+        "if unsure and spare >= 2:",
+        "test_more_passes_capture_more[0.0001]",
+    ),
+    Mutation(
+        "solvers",
+        "require_directions(k, *varying)",
+        "pass",
+        "test_a_view_without_columns_that_vary_is_named[0.001-lobpcg]",
     ),
 ]

@@ -76,6 +76,13 @@ def test_ridge(solver, ridge):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+def test_the_largest_weight_of_x_is_positive(solver):
+    p = planted(300, 12, 8, [0.9, 0.6, 0.3], random_state=0)
+    W = SOLVERS[solver](ArrayViews(-p.X, p.y), Problem(8)).x_weights
+    assert np.all(W.max(axis=0) > -W.min(axis=0))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_one_ridge_per_view(solver):
     X, Y = random_problem(3)
     X2 = np.vstack([X - X.mean(axis=0), np.sqrt(250 * 0.7) * np.eye(9)])

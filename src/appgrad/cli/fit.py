@@ -221,7 +221,9 @@ def stopped(model: CCA, asked: FitArguments, remarks: list[str]) -> NoReturn:
     facts = written(asked, saved)
     if facts["checkpoint"] is not None:
         said.append(f"go on with --resume --checkpoint {facts['checkpoint']}")
-    interrupted("; " + ("; ".join(said) or "before there was a model, nothing was written"), tuple(remarks), **facts)
+    interrupted(
+        "; " + ("; ".join(said) or "before there was a model, nothing was written"), tuple(remarks), **facts
+    )
 
 
 def written(asked: FitArguments, saved: bool) -> dict[str, Any]:
