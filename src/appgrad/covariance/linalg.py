@@ -19,9 +19,13 @@ def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
-def inner(A: Array, B: Array) -> Array:
-    """A'B for two thin matrices; ranges of rows add up in double precision."""
-    return np.asarray(np.sum(over_rows(lambda rows: A[rows].T @ B[rows], len(A)), axis=0, dtype=np.float64))
+def inner(A: Array, B: Array, C: Array | None = None) -> Array:
+    """A'B or A'(B + C) for thin matrices; ranges of rows add up in double precision."""
+
+    def part(rows: slice) -> Array:
+        return np.asarray(A[rows].T @ (B[rows] if C is None else B[rows] + C[rows]))
+
+    return np.asarray(np.sum(over_rows(part, len(A)), axis=0, dtype=np.float64))
 
 
 class Whitening(NamedTuple):

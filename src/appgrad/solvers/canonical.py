@@ -42,7 +42,7 @@ def canonical(
     products = cov.products(A, B, ridge=False) if products is None else products
     ridged = cov.ridged(A, B) if ridged is None else ridged
     (xx, xy, _, yy), (ridge_x, ridge_y) = products, ridged
-    grams = inner(A, xx) + inner(A, ridge_x), inner(B, yy) + inner(B, ridge_y)
+    grams = inner(A, xx, ridge_x), inner(B, yy, ridge_y)
     limits = (len(grams[0]), len(grams[1])) if most is None else most
     wx, wy = (_uncorrelated(G, m, cov.precision) for G, m in zip(grams, limits, strict=True))
     found = min(wx.shape[1], wy.shape[1])
