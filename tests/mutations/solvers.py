@@ -353,12 +353,6 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "M = self.preconditioner if self.inverse is None else self.inverse",
-        "M = self.preconditioner",
-        "test_als_starts_from_the_head",
-    ),
-    Mutation(
-        "solvers",
         "phi, psi = self.preconditioner.gaussian(p1, p2, k, rng) if self.first is None else self.first",
         "phi, psi = self.preconditioner.gaussian(p1, p2, k, rng)",
         "test_als_starts_from_the_head",
@@ -385,7 +379,7 @@ MUTATIONS = [
         "solvers",
         "if not self.totals or 1 - self.least > ONE * tol:",
         "if not self.totals:",
-        "test_one_pair_that_misses_most_of_tol_is_not_passed_over",
+        "test_a_run_with_nothing_left_is_settled_at_once",
     ),
     Mutation(
         "solvers",

@@ -108,7 +108,7 @@ def als(data, **params):
 
 
 def test_als_starts_from_the_head(texts, best):
-    """And its conjugate gradients know the covariances of its columns: both save passes."""
+    """It saves passes."""
     (model, _), (without, _) = (als(texts, max_passes=40, preconditioner=M) for M in ("auto", "jacobi"))
     assert model.history_[0]["tcc"] > 0.95 * best.sum()
     missing, before = (1 - m.canonical_correlations_.sum() / best.sum() for m in (model, without))
@@ -129,22 +129,9 @@ def test_a_view_without_columns_that_vary_is_named(solver, ridge, texts):
         CCA(1, solver=solver, ridge=ridge).fit(texts[0], Y)
     with config_context(working_memory=20), pytest.raises(ValueError, match="y has 2 directions"):
         CCA(3, solver=solver, ridge=ridge).fit(texts[0], sp.hstack([Y, texts[1][:, :2]], format="csr"))
-
-
-def test_one_pair_that_misses_most_of_tol_is_not_passed_over(rng):
-    """Forty pairs are perfect: what one more may miss is still little of the total, but not of itself."""
-    n, k = 6000, 41
-    X, Y = ((rng.random((n, p)) < 0.004).astype(float) for p in (1200, 1100))
-    Y[:, :40] = X[:, :40]
-    # The sum of two rare columns, which no column of X is.
-    X[:, 100:102] = 0
-    for column in (100, 101):
-        X[rng.choice(n, 12, replace=False), column] = 5.0
-    Y[:, 60] = X[:, 100] + X[:, 101]
-    X, Y = sp.csr_array(X), sp.csr_array(Y)
-    model, warned = fitted(X, Y, k, ridge=1e-9)
-    exact = CCA(k, solver="exact", ridge=1e-9).fit(X, Y).canonical_correlations_
-    assert warned or np.max(exact - model.canonical_correlations_) < 1e-3
+    few = sp.hstack([texts[0][:, :3], sp.csr_array((8000, 1097))], format="csr")
+    with config_context(working_memory=20), pytest.raises(ValueError, match="X has 3 directions"):
+        CCA(4, solver=solver, ridge=ridge).fit(few, texts[1])
 
 
 def test_the_result_does_not_depend_on_the_number_of_threads():
@@ -220,10 +207,10 @@ def test_columns_that_coincide_are_taken_if_they_are_independent(rng):
         X[:, i + 1] *= 1 - X[:, i]
         X[:, i + 2] = X[:, i] + X[:, i + 1]
     Y[:, 100:124] = X[:, :24]
-    start = start_of(operator(sp.csr_array(X), sp.csr_array(Y)), 10, 15, 100, rng, np.inf, 1e-4)
+    start = start_of(operator(sp.csr_array(X), sp.csr_array(Y)), 16, 21, 100, rng, np.inf, 1e-4)
     assert start.head is None
-    assert np.linalg.matrix_rank(X @ start.first[0][:, :10]) == 10
-    model, warned = fitted(sp.csr_array(X), sp.csr_array(Y), 10)
+    assert np.linalg.matrix_rank(X @ start.first[0][:, :16]) == 16
+    model, warned = fitted(sp.csr_array(X), sp.csr_array(Y), 16)
     assert not warned
     assert model.n_iter_[0] <= 2
     np.testing.assert_allclose(model.canonical_correlations_, 1.0, atol=1e-6)

@@ -11,7 +11,6 @@ from scipy.linalg.lapack import dpotrf, spotrf
 from ..machine.arrays import Array
 from ..machine.threads import blas_limit
 from .heads import Head
-from .preconditioners import Preconditioner
 
 # The part of the coupling that the preconditioner keeps: at 1, it would be singular for correlations of 1.
 COUPLING = 0.98
@@ -58,23 +57,6 @@ class Joint(NamedTuple):
     def flops(self, c: int) -> float:
         """Multiplications and additions for c columns."""
         return 2.0 * float(self.L.shape[0]) ** 2 * c
-
-
-class Headed(NamedTuple):
-    """A preconditioner of all columns, with the inverse of the head's covariances in its place on those."""
-
-    M: Preconditioner
-    joint: Joint
-
-    def flops(self, c: int) -> float:
-        """Multiplications and additions for c columns."""
-        return self.M.flops(c) + self.joint.flops(c)
-
-    def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
-        """The preconditioned gradients of both views."""
-        zx, zy = self.M(Gx, Gy)
-        self.joint.solve(zx, zy)
-        return zx, zy
 
 
 def joint(head: Head, coupling: float = COUPLING) -> Joint:

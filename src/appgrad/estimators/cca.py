@@ -67,8 +67,8 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         80 leading directions levelled as well ("lowrank"), or as they are (None, the paper). "auto" is the
         inverse of the covariance of a sample of rows for views of up to 1000 columns, or of all rows for
         "lobpcg" on matrices; beyond, and for "stochastic", "lowrank" for dense and "jacobi" for sparse data.
-        "lobpcg" and "als" on wide sparse data start from the canonical pairs of the columns that carry most,
-        and invert the covariances of these columns.
+        "lobpcg" and "als" on wide sparse data start from the canonical pairs of the columns that carry most;
+        "lobpcg" also inverts the covariances of these columns, of both views together.
     step_size : "auto", float or pair of floats, default="auto"
         A number is a constant step, a pair one for each view (the paper's eta1 and eta2); with a
         preconditioner, in units of the inverse of the largest eigenvalue. "auto" measures that eigenvalue

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..covariance.joint import Headed, Joint, joint
+from ..covariance.joint import Joint
 from ..covariance.linalg import captured, column_dots
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import Preconditioner, require_comparable
@@ -16,7 +16,7 @@ from ..machine.arrays import Array
 from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
-from .conjugate_gradients import Inverse, conjugate_gradients
+from .conjugate_gradients import conjugate_gradients
 from .convergence import Watch, by_residuals
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
@@ -57,8 +57,8 @@ class ALS:
     preconditioned conjugate gradients, one pass each, started at the last solution. They end at a tenth
     (`inner_tol`) of the first residual: early on, more accuracy would be wasted. `probe` is the number of
     iterations of a look at what is missing, `rounds` of which end a run; 0 for none. `first` are columns to
-    start from, which have cost the operations `spent`; `inverse` takes the place of the preconditioner in
-    conjugate gradients, and `joint` knows for some columns what residuals say to be missing.
+    start from, which have cost the operations `spent`; `joint` knows for some columns what residuals say to
+    be missing.
     """
 
     n_components: int
@@ -71,7 +71,6 @@ class ALS:
     probe: int = 0
     rounds: int = ROUNDS
     first: tuple[Array, Array] | None = None
-    inverse: Inverse | None = None
     joint: Joint | None = None
     spent: float = 0.0
 
@@ -169,8 +168,7 @@ class ALS:
         to_x, to_y = (P * rho) @ Q.T, (Q * rho) @ P.T
         start = state.phi @ to_x, state.psi @ to_y
         residuals = xy - xx @ to_x, yx - yy @ to_y
-        M = self.preconditioner if self.inverse is None else self.inverse
-        return conjugate_gradients(cov, M, start, residuals, self.inner, self.inner_tol)
+        return conjugate_gradients(cov, self.preconditioner, start, residuals, self.inner, self.inner_tol)
 
 
 class ALSSolver(BatchSolver):
@@ -202,12 +200,7 @@ class ALSSolver(BatchSolver):
         rounds = ROUNDS if limits.passes is None else 1
         als = ALS(k, ready.preconditioner, factors, tol=tol, norm=ready.norm, probe=probe, rounds=rounds)
         start = self.start(ready, limits)
-        if start.head is None:
-            return replace(als, first=start.first, spent=start.flops), limits
-        # Least squares are of one view at a time.
-        inverse = Headed(ready.preconditioner, joint(start.head, coupling=0.0))
-        found = replace(als, first=start.first, inverse=inverse, joint=start.joint, spent=start.flops)
-        return found, limits
+        return replace(als, first=start.first, joint=start.joint, spent=start.flops), limits
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: ten passes an iteration, or one in all if matrices are gathered."""

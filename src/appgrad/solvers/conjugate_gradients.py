@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from ..covariance.linalg import column_dots
 from ..covariance.operators import Covariance
+from ..covariance.preconditioners import Preconditioner
 from ..machine.arrays import Array
-
-
-class Inverse(Protocol):
-    """About the inverses of Sx and Sy: a preconditioner."""
-
-    def flops(self, c: int) -> float:
-        """Multiplications and additions for c columns."""
-
-    def __call__(self, Gx: Array, Gy: Array) -> tuple[Array, Array]:
-        """The inverses times columns of both views."""
 
 
 def conjugate_gradients(
     cov: Covariance,
-    M: Inverse,
+    M: Preconditioner,
     start: tuple[Array, Array],
     residuals: tuple[Array, Array],
     most: int,
