@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from appgrad.covariance.heads import head_of
+from appgrad.data.arrays import ArrayViews
+from appgrad.data.views import Block
 from helpers import operator
 from naive import covariances
 
@@ -31,6 +33,20 @@ def test_a_share_of_the_rows_tells_about_the_same(views):
     for S in (some.cov.matrices.Sx, some.cov.matrices.Sy):
         np.testing.assert_array_equal(np.diag(S), 1)
         assert np.linalg.eigvalsh(S)[0] > 0
+
+
+def test_the_rows_of_a_share_do_not_depend_on_blocks(views):
+    columns = (np.array([0, 3, 7]), np.array([1, 3]))
+    X, Y = (sp.csr_array(Z) for Z in views)
+    whole, cut = operator(X, Y), operator(X, Y)
+    parts = [ArrayViews(X[rows], Y[rows]) for rows in (slice(0, 1100), slice(1100, None))]
+    offsets = (0, 1100)
+    cut.views.reduce = lambda f, combine, **kwargs: combine(
+        *(f(Block(at, (part.x, part.y))) for at, part in zip(offsets, parts, strict=True))
+    )
+    found = (head_of(cov, *columns, share=0.3).cov.matrices for cov in (whole, cut))
+    for S, T in zip(*found, strict=True):
+        np.testing.assert_allclose(S, T, atol=1e-8)
 
 
 def test_a_share_without_a_column_is_still_a_head(rng):

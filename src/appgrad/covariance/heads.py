@@ -17,6 +17,8 @@ from .rows import RowCovariance
 
 # Sums of products are dense matrices if more than this share of the pairs of columns occur together.
 DENSE_SUMS = 0.2
+# Multiples of it spread evenly over [0, 1): they choose some of the rows, the same ones in whatever blocks.
+GOLDEN = 0.6180339887498949
 # The least variance of a column among some of the rows, over that of all rows, for them to show it.
 LEAST_VARIANCE = 0.25
 # Rows of the head's covariances that stay in the cache while they are centred.
@@ -59,7 +61,7 @@ class Head(NamedTuple):
 
 
 def head_of(cov: RowCovariance, x: Array, y: Array, share: float = 1.0) -> Head:
-    """The head with these columns: one pass over the rows, of which a random `share` is used.
+    """The head with these columns: one pass over the rows, of which this `share` is used.
 
     Sums of sparse rows stay sparse while they are added up. They are centred in the end, which is precise
     enough for a start and for a preconditioner.
@@ -73,8 +75,8 @@ def head_of(cov: RowCovariance, x: Array, y: Array, share: float = 1.0) -> Head:
             for z, shift, columns in zip(block.views, shifts, (x, y), strict=True)
         )
         if share < 1:
-            rows = np.flatnonzero(np.random.default_rng(block.offset).random(block.n_rows) < share)
-            a, b = a[rows], b[rows]
+            chosen = np.flatnonzero((block.offset + np.arange(block.n_rows)) * GOLDEN % 1.0 < share)
+            a, b = a[chosen], b[chosen]
         few = all(sp.issparse(z) and z.nnz < DENSE_ABOVE * z.shape[0] * z.shape[1] for z in (a, b))
         if not few:
             a, b = to_dense(a), to_dense(b)
