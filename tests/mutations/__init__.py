@@ -1,6 +1,11 @@
 """List of mistakes that a change of the code might make, each with a test that notices it; see mutate.py."""
 
-from . import above_solvers, below_solvers, solvers
+from . import above_solvers, below_solvers, solvers, starts_and_ends
 from .mutation import Mutation
 
-MUTATIONS: list[Mutation] = [*below_solvers.MUTATIONS, *solvers.MUTATIONS, *above_solvers.MUTATIONS]
+MUTATIONS: list[Mutation] = [
+    *below_solvers.MUTATIONS,
+    *solvers.MUTATIONS,
+    *starts_and_ends.MUTATIONS,
+    *above_solvers.MUTATIONS,
+]
