@@ -33,3 +33,18 @@ def topics(n, p1, p2, seed=0, subjects=60, words=8):
         counts.sum_duplicates()
         sides.append(counts)
     return sides[0], sides[1]
+
+
+def crowd(n, groups, parts=2, per=5, noise=0.02, seed=0, spread=1.0):
+    """Sparse views of events that each show one of a few rare columns: hundreds of correlations below 1."""
+    rng = np.random.default_rng(seed)
+    share = rng.lognormal(0, spread, groups)
+    events = groups * parts * per
+    group, row = rng.choice(groups, events, p=share / share.sum()), rng.integers(0, n, events)
+    sides = []
+    for _ in range(2):
+        column, seen = group * parts + rng.integers(0, parts, events), rng.random(events) >= noise
+        occurs = sp.csr_array((np.ones(seen.sum()), (row[seen], column[seen])), shape=(n, groups * parts))
+        occurs.data[:] = 1.0
+        sides.append(occurs)
+    return sides[0], sides[1]

@@ -87,4 +87,46 @@ MUTATIONS = [
         "pass",
         "test_a_view_without_columns_that_vary_is_named[0.001-lobpcg]",
     ),
+    Mutation(
+        "solvers",
+        "sends = self.scouts and least > CROWDED and state.looks < LOOKS",
+        "sends = False",
+        "test_pairs_of_a_crowd_are_found_or_said_to_be_missing[data1-10-1e-05]",
+    ),
+    Mutation(
+        "solvers",
+        "Gx, Gy = A.T @ Axx - a.T @ a, B.T @ Byy - b.T @ b",
+        "Gx, Gy = A.T @ Axx, B.T @ Byy",
+        "test_what_known_pairs_explain_does_not_count",
+    ),
+    Mutation(
+        "covariance",
+        "rank[columns] -= 1",
+        "rank[columns] -= 0",
+        "test_scouts_come_from_columns_outside_of_the_head",
+    ),
+    Mutation(
+        "solvers",
+        "crowded = look.best > float(after.rho[-1]) if look.sent else state.crowded",
+        "crowded = False",
+        "test_a_fit_says_why_it_cannot_be_sure",
+    ),
+    Mutation(
+        "solvers",
+        "watch = watch.after(tcc, max(short, left), self.tol, float(rho[:k].min()))",
+        "watch = watch.after(tcc, short, self.tol, float(rho[:k].min()))",
+        "test_als_does_not_end_in_a_crowd_that_still_gains[0]",
+    ),
+    Mutation(
+        "solvers",
+        "return min(passes, ready.views.passes * limits.seconds / used)",
+        "return passes",
+        "test_a_start_takes_no_longer_than_the_seconds_allowed",
+    ),
+    Mutation(
+        "solvers",
+        "most = SLOW_NEAR if rho.min() > NEAR else SLOW",
+        "most = SLOW",
+        "test_a_slow_run_says_that_a_pair_may_come_late[33-0.95-0.0001-True]",
+    ),
 ]

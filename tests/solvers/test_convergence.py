@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from appgrad.solvers.convergence import Watch, by_gains, by_residuals
+from appgrad.solvers.convergence import Watch, by_count, by_gains, by_residuals
 
 
 def test_residuals_tell_what_is_missing():
@@ -71,3 +71,11 @@ def test_more_precision_may_unsettle_a_run():
     ones = Watch((5.0,) * 9, 1e-5, 3, 1.0)
     assert ones.is_settled(5, 1e-4)
     assert not ones.measured_again(4.5, 1.0, 1e-4, 0.9).is_settled(5, 1e-4)
+
+
+def test_gains_that_fall_like_one_over_the_count_tell_the_rest():
+    for count in (8, 40, 400):
+        totals = [10 - 1 / t for t in range(max(1, count - 40), count + 1)]
+        assert 2 <= by_count(totals, count) * count <= 3.5
+    assert by_count([1.0], 0) == np.inf
+    assert by_count([2.0, 1.9, 1.8, 1.7], 3) == 0

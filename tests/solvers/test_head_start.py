@@ -235,3 +235,13 @@ def test_dependent_columns_that_coincide_do_not_end_a_run(rng):
     exact = CCA(10, solver="exact", ridge=1e-9).fit(X, Y).canonical_correlations_
     assert warned or model.canonical_correlations_.sum() > (1 - 3e-4) * exact.sum()
     assert np.all(model.canonical_correlations_ < exact + 1e-6)
+
+
+def test_a_start_takes_no_longer_than_the_seconds_allowed():
+    """Two passes for the choice of a larger head are left out where they would leave none to iterate."""
+    rng = np.random.default_rng(0)
+    X, y = (sp.random_array((4000, 3000), density=0.002, rng=rng, format="csr") for _ in range(2))
+    params = {"ridge": 1e-4, "max_iter": 1}
+    with config_context(working_memory=4):
+        long, short = (fitted(X, y, 5, **params, **more)[0] for more in ({}, {"max_seconds": 1e-6}))
+    assert long.n_passes_ == short.n_passes_ + 2

@@ -7,7 +7,7 @@ from appgrad import CCA
 from appgrad.datasets import planted
 from appgrad.solvers.problem import Progress
 from appgrad.solvers.protocol import Options, Outcome
-from appgrad.solvers.shortfall import contradicted, slow
+from appgrad.solvers.shortfall import contradicted, crowded, slow
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,32 @@ def test_a_result_that_contradicts_its_run(solution, residual, bound, words):
     assert not contradicted(ended(solution, "iterations", **changes))
 
 
-@pytest.mark.parametrize(("count", "tol", "warned"), [(48, 1e-4, False), (49, 1e-4, True), (90, 1e-8, False)])
-def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, tol, warned):
-    outcome = ended(solution)
+@pytest.mark.parametrize(
+    ("count", "least", "tol", "warned"),
+    [
+        (48, 0.6, 1e-4, False),
+        (49, 0.6, 1e-4, True),
+        (90, 0.6, 1e-8, False),
+        (32, 0.95, 1e-4, False),
+        (33, 0.95, 1e-4, True),
+        (900, 0.95, 0.0, False),
+    ],
+)
+def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, least, tol, warned):
+    outcome = ended(solution, correlations=np.array([0.96, least]))
     outcome = outcome._replace(
         progress=outcome.progress._replace(iteration=count), options=Options("lobpcg", tol=tol)
     )
     assert bool(slow(outcome)) == warned
     assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="iterations")))
+
+
+@pytest.mark.parametrize(
+    ("rho", "said"),
+    [((0.9, 0.6), True), ((0.99995, 0.9999), False), ((0.9995, 0.9995), True), ((1, 0.998), True)],
+)
+def test_a_crowd_is_mentioned_where_it_leaves_something_to_miss(solution, rho, said):
+    found = crowded(ended(solution, crowded=True, correlations=np.array(rho)))
+    assert ["better ones may be missing" in text for text in found] == [True] * said
+    assert not crowded(ended(solution, correlations=np.array(rho)))
+    assert not crowded(ended(solution, "iterations", crowded=True, correlations=np.array(rho)))

@@ -17,7 +17,7 @@ from ..machine.memory import budget
 from .batch import BatchSolver, Ready
 from .canonical import relative
 from .conjugate_gradients import conjugate_gradients
-from .convergence import Watch, by_residuals
+from .convergence import Watch, by_count, by_residuals
 from .costs import Cost, Rates, is_full, matrices_needed, small_flops, thin, thin_memory
 from .exact import exact_cost
 from .probe import ROUNDS, SHALLOW, Pairs, missing, probing
@@ -91,7 +91,7 @@ class ALS:
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """One alternation of both sides, each from the other's last value."""
         phi, psi, flops = self._regressed(state, cov)
-        new, diagnostics = self._normalised(cov, phi, psi, flops, state.watch)
+        new, diagnostics = self._normalised(cov, phi, psi, flops, state.watch, state.iterations + 1)
         return self._confirmed(cov, new._replace(iterations=state.iterations + 1, due=state.due), diagnostics)
 
     def _confirmed(
@@ -123,7 +123,13 @@ class ALS:
         return Wx @ (Wx.T @ xy), Wy @ (Wy.T @ yx), 4.0 * (Wx.size + Wy.size) * xy.shape[1]
 
     def _normalised(
-        self, cov: Covariance, phi: Array, psi: Array, flops: float, watch: Watch | None = None
+        self,
+        cov: Covariance,
+        phi: Array,
+        psi: Array,
+        flops: float,
+        watch: Watch | None = None,
+        count: int = 0,
     ) -> tuple[State, Diagnostics]:
         """Return the state of phi (phi'Sx phi)^-1/2 and psi (psi'Sy psi)^-1/2, and its diagnostics."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -137,11 +143,13 @@ class ALS:
         flops += cov.flops(c) + small_flops(len(phi) + len(psi), c)
         k, (squares, more) = self.n_components, self._squares(products, P, rho, Qt.T)
         short = by_residuals(rho, squares + more, k)
-        watch = (Watch() if watch is None else watch).after(tcc, short, self.tol, float(rho[:k].min()))
+        watch = Watch() if watch is None else watch
+        left = by_count((*watch.totals, tcc), count)
+        watch = watch.after(tcc, max(short, left), self.tol, float(rho[:k].min()))
         state = State(phi, psi, products, (P, rho, Qt.T), watch=watch)
         found = Diagnostics(phi, psi, tcc, flops, watch.is_settled(k, self.tol), products)
         residual = float(relative(squares, rho, cov)[:k].max(initial=0.0))
-        return state, found._replace(residual=residual, missing=short / tcc if tcc > 0 else np.inf)
+        return state, found._replace(residual=residual, missing=watch.missing / tcc if tcc > 0 else np.inf)
 
     def _squares(self, products: Products, P: Array, rho: Array, Q: Array) -> tuple[Array, Array | float]:
         """Squared residuals of the canonical equations for the pairs phi P, psi Q, and what `joint` adds.
@@ -214,7 +222,7 @@ class ALSSolver(BatchSolver):
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
         found = lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome)
-        return found + out_of_budget(outcome, by_residual=True)
+        return found + out_of_budget(outcome)
 
 
 SOLVER = ALSSolver()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import copy
 from functools import partial
 from itertools import repeat
@@ -45,7 +46,8 @@ class Ready(NamedTuple):
     """The parts from which an algorithm on all rows is built.
 
     `norm` is the norm of residuals. Without a preconditioner (`kind` is None) it is that of the diagonal:
-    residuals would otherwise have the units of the data. `width` is the number of columns of the bases.
+    residuals would otherwise have the units of the data. `width` is the number of columns of the bases. The
+    run `began` at this time of the clock of `time.perf_counter`.
     """
 
     views: CountedViews
@@ -59,6 +61,7 @@ class Ready(NamedTuple):
     matrices: bool
     rng: np.random.Generator
     width: int
+    began: float
 
 
 class BatchSolver:
@@ -115,7 +118,7 @@ class BatchSolver:
         if not m:
             return Start()
         cov = cast(RowCovariance, ready.cov if dtype is None else ready.cov.at(dtype))
-        spare = np.inf if limits.passes is None else limits.passes - self.first_passes - 1
+        spare = _passes_left(ready, limits) - self.first_passes - 1
         k, tol = ready.problem.n_components, ready.options.tol
         return start_of(cov, k, ready.width, m, ready.rng, spare, tol)
 
@@ -167,7 +170,7 @@ class BatchSolver:
         if unseen and (passes is None or passes >= SHORT + share):
             known = cov.preconditioner("sample", np.random.default_rng(0))
             limits = limits if passes is None else limits._replace(passes=passes - share)
-        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng, width)
+        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng, width, start)
         unprobed = not matrices and not M.is_complete and not can_probe(limits.passes, DEEP)
         algorithm, limits = self.algorithm(ready)
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
@@ -180,7 +183,7 @@ class BatchSolver:
 
         def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
             found = finished(cov, k, norm, self.own_norm, rounding, precise, diagnostics, stopped)
-            return found._replace(unprobed=unprobed)
+            return found._replace(unprobed=unprobed, crowded=diagnostics.crowded)
 
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
@@ -240,6 +243,15 @@ def finished(
     except FlatError:
         # Rounding has kept columns that do not vary, and related them.
         return measured(most=most)
+
+
+def _passes_left(ready: Ready, limits: Limits) -> float:
+    """The passes that a run may take: those allowed, or what the seconds allowed are by those so far."""
+    passes = np.inf if limits.passes is None else limits.passes
+    if limits.seconds is None or ready.views.passes == 0:
+        return passes
+    used = max(time.perf_counter() - ready.began, 1e-9)
+    return min(passes, ready.views.passes * limits.seconds / used)
 
 
 def _lacks_ridge(cov: Covariance) -> bool:

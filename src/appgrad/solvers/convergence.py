@@ -96,3 +96,13 @@ def by_gains(totals: Sequence[float]) -> float:
             before = totals[-1 - span] - totals[-1 - 2 * span]
             most = max(most, gained * gained / (before - gained) if before > gained else np.inf)
     return most if most > rounding else 0.0
+
+
+def by_count(totals: Sequence[float], count: int) -> float:
+    """What `count` iterations of alternations leave to gain, where correlations crowd.
+
+    Each iteration multiplies the share of a pair by a factor of its own. Of many pairs with all factors up to
+    1, what is missing falls as 1 / count or more slowly, and not as a geometric series.
+    """
+    span = min(max(count // 4, SPANS[0]), len(totals) - 1)
+    return SAFETY * count * max(totals[-1] - totals[-1 - span], 0.0) / span if span else float(np.inf)

@@ -13,6 +13,8 @@ from ..covariance.head_columns import (
     counting,
     frequencies,
     orders,
+    shares_left,
+    single,
     sizes_of,
     strengths,
 )
@@ -130,13 +132,7 @@ def start_of(
 
 def _is_negligible(cov: RowCovariance, tol: float) -> bool:
     """True if the ridge leaves most columns of both views a correlation within `tol` of 1."""
-    return all(np.median(left[left > 0], axis=0) >= 1 - tol for left in _left(cov) if np.any(left > 0))
-
-
-def _left(cov: RowCovariance) -> list[Array]:
-    """The shares of the columns' variances that the ridge leaves, of each view."""
-    pairs = zip(cov.diagonal(), cov.units.views, strict=True)
-    return [np.where(total > 0, 1 - u.ridge / np.where(total > 0, total, 1.0), 0.0) for total, u in pairs]
+    return all(np.median(left[left > 0], axis=0) >= 1 - tol for left in shares_left(cov) if np.any(left > 0))
 
 
 def _coincident_start(
@@ -148,7 +144,7 @@ def _coincident_start(
     Those that occur most often come first: they rest on the most rows.
     """
     i, j = coincident(cov)
-    left, variances = _left(cov), cov.diagonal()
+    left, variances = shares_left(cov), cov.diagonal()
     rho = np.sqrt(left[0][i] * left[1][j])
     best = np.flatnonzero(1 - rho <= tol / 2)
     if len(best) < k:
@@ -157,7 +153,7 @@ def _coincident_start(
     best = best[_independent(cov.restricted(i[best], j[best]).Sx, k)]
     if len(best) < k:
         return None, 2
-    A, B = (_single(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
+    A, B = (single(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
     return Start(_with_random(cov, A, B, width, width - k, rng)), 2
 
 
@@ -174,13 +170,6 @@ def _independent(S: Array, k: int) -> list[int]:
             R[len(kept)] = (S[i] - r @ R[: len(kept)]) / np.sqrt(left)
             kept.append(i)
     return kept
-
-
-def _single(columns: Array, variances: Array) -> Array:
-    """One column of weights for each of these columns, in units of its standard deviation."""
-    A = np.zeros((len(variances), len(columns)))
-    A[columns, np.arange(len(columns))] = 1 / np.sqrt(variances[columns])
-    return A
 
 
 def _with_random(

@@ -46,7 +46,8 @@ class Solution(NamedTuple):
     computed, 0 where unknown. `missed` is the share of the total correlation that a check on all rows
     found missing, `hidden` the least share that one on some rows found to be hidden in low variance,
     `rounding` what rounding may change where there are no error bounds. `unprobed` is True if there were no
-    passes for a look at directions of low variance.
+    passes for a look at directions of low variance, `crowded` if single columns led to pairs as good as the
+    last ones.
     """
 
     correlations: Array
@@ -68,6 +69,7 @@ class Solution(NamedTuple):
     hidden: float = np.nan
     rounding: float = np.nan
     unprobed: bool = False
+    crowded: bool = False
 
 
 class Diagnostics(NamedTuple):
@@ -78,7 +80,8 @@ class Diagnostics(NamedTuple):
     residual if known; `missing` is the share of the correlation that they miss, if there is an estimate. If
     the correlation captured is an `estimate`, from some of the rows or in low precision, it is not compared
     with earlier ones: the newest counts. `event` says what went wrong and was repaired; `stalled` is True if
-    more steps would not help. `judged` are correlations on rows that no step had used by then.
+    more steps would not help. `judged` are correlations on rows that no step had used by then. It is
+    `crowded` if single columns led to pairs as good as the last ones.
     """
 
     A: Array
@@ -96,6 +99,7 @@ class Diagnostics(NamedTuple):
     rows: float = np.inf
     judged: Array | None = None
     missing: float = np.inf
+    crowded: bool = False
 
 
 class Algorithm(Protocol):

@@ -7,7 +7,7 @@ import numpy as np
 from ..covariance.operators import Rounding
 from ..machine.arrays import EPS, Array
 from ..machine.readable import number
-from .convergence import NOTHING
+from .convergence import NOTHING, ONE
 from .probe import DEEP, LEAST
 from .problem import Limits, Solution
 from .protocol import Outcome
@@ -22,10 +22,13 @@ NOTABLE = 3e-5
 LITTLE = 3e-4
 # What a run may miss, in all, where that is known and not estimated.
 MISSED = 1e-3
+# A run holds its promise if it misses no more than this many times tol.
+ALLOWED = 3
 # What residuals of a result say to be missing, over tol, above which a run that ended has not reached tol.
 CONTRADICTED = 10
-# Iterations for each digit of tol, above which a run may have passed over a pair.
-SLOW = 12
+# Iterations for each digit of tol, above which a run may have passed over a pair; fewer are enough where all
+# correlations found are above NEAR.
+SLOW, SLOW_NEAR, NEAR = 12, 8, 0.9
 # The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
@@ -187,20 +190,42 @@ def unprobed(outcome: Outcome) -> list[str]:
     ]
 
 
+def crowded(outcome: Outcome) -> list[str]:
+    """A remark on a run that ended although single columns led to pairs as good as its last ones.
+
+    Correlations of 1 leave nothing to miss.
+    """
+    tol, rho = outcome.options.tol, outcome.solution.correlations
+    little = len(rho) - outcome.captured <= ALLOWED * tol * outcome.captured and 1 - rho.min() <= ONE * tol
+    if outcome.progress.stopped != "converged" or not outcome.solution.crowded or little:
+        return []
+    return [
+        f"{outcome.options.solver}: correlations crowd together. Columns chosen at random led to pairs as "
+        f"good as the last ones found, so better ones may be missing. {_compare(outcome)}"
+    ]
+
+
 def slow(outcome: Outcome) -> list[str]:
     """A remark on a run that ended after many iterations: a pair that comes late may not have come yet.
 
-    Fits took up to ten iterations for each digit of `tol`; one that had passed over a pair took fourteen
-    (URLs, ridge 1e-5).
+    Fits that had passed over a pair took 9 to 14 iterations for each digit of `tol` (URLs, ridge 1e-5, where
+    all correlations are near 1), most others up to 8.
     """
-    tol, count = outcome.options.tol, outcome.progress.iteration
-    if outcome.progress.stopped != "converged" or count <= SLOW * -np.log10(min(tol, 0.1)):
+    tol, count, rho = outcome.options.tol, outcome.progress.iteration, outcome.solution.correlations
+    most = SLOW_NEAR if rho.min() > NEAR else SLOW
+    if outcome.progress.stopped != "converged" or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
         return []
     return [
         f"{outcome.options.solver} took {count} iterations: correlations crowd together, and a pair that "
-        f"comes late may be missing. Total correlation captured: {outcome.captured:.4f}; compare it with "
-        "that of another random_state, or use a larger ridge"
+        f"comes late may be missing. {_compare(outcome)}"
     ]
+
+
+def _compare(outcome: Outcome) -> str:
+    return (
+        f"Total correlation captured: {outcome.captured:.4f}; compare it with that of another random_state, "
+        "or use a larger ridge"
+    )
 
 
 def stalled(outcome: Outcome) -> list[str]:

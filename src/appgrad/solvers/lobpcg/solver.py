@@ -15,9 +15,19 @@ from ..head_start import head_memory, least_ridge
 from ..probe import probing
 from ..problem import Limits
 from ..protocol import Options, Outcome
-from ..shortfall import contradicted, is_dependent, lost_in_rounding, out_of_budget, slow, stalled, unprobed
+from ..shortfall import (
+    contradicted,
+    crowded,
+    is_dependent,
+    lost_in_rounding,
+    out_of_budget,
+    slow,
+    stalled,
+    unprobed,
+)
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
+from .scouts import PASSES
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
@@ -73,6 +83,9 @@ class LOBPCGSolver(BatchSolver):
         if tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices)
         start = self.start(ready, limits, np.float32 if single else None)
+        scouts = probe > 0 and self.gathers and not ready.matrices and not is_full(ready.views)
+        if scouts and limits.passes is not None:
+            limits = limits._replace(passes=limits.passes - PASSES)
         algorithm = LOBPCG(
             k,
             ready.preconditioner,
@@ -84,6 +97,7 @@ class LOBPCGSolver(BatchSolver):
             first=start.first,
             floor=least_ridge(ready.cov, start.joint),
             spent=start.flops,
+            scouts=scouts,
         )
         return algorithm, limits
 
@@ -105,7 +119,7 @@ class LOBPCGSolver(BatchSolver):
                 "ridge"
             )
         found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
-        found += slow(outcome)
+        found += crowded(outcome) or slow(outcome)
         return found + out_of_budget(outcome, by_residual=True)
 
 
