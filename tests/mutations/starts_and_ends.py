@@ -89,9 +89,9 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "sends = self.scouts and least > CROWDED and state.looks < LOOKS",
-        "sends = False",
-        "test_pairs_of_a_crowd_are_found_or_said_to_be_missing[data1-10-1e-05]",
+        "left = self.scouts and state.looks < LOOKS and self._least(state) > CROWDED",
+        "left = False",
+        "test_pairs_of_a_crowd_are_found[3]",
     ),
     Mutation(
         "solvers",
@@ -103,13 +103,13 @@ MUTATIONS = [
         "covariance",
         "rank[columns] -= 1",
         "rank[columns] -= 0",
-        "test_scouts_come_from_columns_outside_of_the_head",
+        "test_columns_outside_of_those_known_are_chosen",
     ),
     Mutation(
         "solvers",
-        "crowded = look.best > float(after.rho[-1]) if look.sent else state.crowded",
+        "crowded = sent.best > after.rho[-1] and sent.are_near(self._least(after), REACH)",
         "crowded = False",
-        "test_a_fit_says_why_it_cannot_be_sure",
+        "test_a_run_that_cannot_be_sure_says_why",
     ),
     Mutation(
         "solvers",
@@ -119,14 +119,26 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "return min(passes, ready.views.passes * limits.seconds / used)",
-        "return passes",
+        "passes = min(passes, ready.seconds / max(one, 1e-9))",
+        "passes = passes",
         "test_a_start_takes_no_longer_than_the_seconds_allowed",
     ),
     Mutation(
         "solvers",
-        "most = SLOW_NEAR if rho.min() > NEAR else SLOW",
+        "most = SLOW_NEAR if sparse and rho.min() > NEAR else SLOW",
         "most = SLOW",
         "test_a_slow_run_says_that_a_pair_may_come_late[33-0.95-0.0001-True]",
+    ),
+    Mutation(
+        "solvers",
+        "rng, least = np.random.default_rng([self.seed, state.looks]), self._least(state)",
+        "rng, least = np.random.default_rng([0, state.looks]), self._least(state)",
+        "test_random_states_send_other_scouts",
+    ),
+    Mutation(
+        "solvers",
+        "if not sent.are_near(least, FAR):",
+        "if False:",
+        "test_scouts_that_stay_far_below_do_not_grow_to_the_end[0.9999-6]",
     ),
 ]

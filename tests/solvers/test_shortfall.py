@@ -51,12 +51,15 @@ def test_a_result_that_contradicts_its_run(solution, residual, bound, words):
     ],
 )
 def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, least, tol, warned):
-    outcome = ended(solution, correlations=np.array([0.96, least]))
+    outcome = ended(solution, correlations=np.array([0.96, least]), crowded=False)
     outcome = outcome._replace(
         progress=outcome.progress._replace(iteration=count), options=Options("lobpcg", tol=tol)
     )
     assert bool(slow(outcome)) == warned
     assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="iterations")))
+    # Where rows are not sparse, there are no scouts, and nothing is known of crowds.
+    elsewhere = outcome._replace(solution=outcome.solution._replace(crowded=None))
+    assert bool(slow(elsewhere)) == (warned and count > 48)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which columns of both views are in a head, by variance and by coupling; and a random choice of others."""
+"""Which columns of both views are in a head: by variance, and by correlation with the other view."""
 
 from __future__ import annotations
 
@@ -153,36 +153,3 @@ def columns_of(order: Array, strengths: Array | None, m: int, share: float) -> A
     first, rest = np.split(order, [m - int(share * m)])
     strongest = rest[np.argsort(-strengths[rest], kind="stable")]
     return np.sort(np.concatenate([first, strongest[: m - len(first)]]))
-
-
-def outside(
-    cov: RowCovariance, known: tuple[Array, Array], count: int, rho: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Random columns of each view, `count` or all that vary; those known come last.
-
-    First come those that the ridge leaves a correlation above rho, then those it leaves the most.
-    """
-    found = []
-    for left, columns in zip(shares_left(cov), known, strict=True):
-        rank = np.minimum(left, rho**2)
-        rank[columns] -= 1
-        order = np.lexsort((rng.random(len(left)), -rank))
-        found.append(order[left[order] > 0][:count])
-    return found[0], found[1]
-
-
-def shares_left(cov: RowCovariance) -> tuple[Array, Array]:
-    """The shares of the columns' variances that the ridge leaves, 0 for columns that do not vary."""
-    found = []
-    for m, total, u in zip(cov.moments.views, cov.diagonal(), cov.units.views, strict=True):
-        # With a ridge, constant columns have that.
-        varies = (m.var > 0) & (total > 0)
-        found.append(np.where(varies, 1 - u.ridge / np.where(varies, total, 1.0), 0.0))
-    return found[0], found[1]
-
-
-def single(columns: Array, variances: Array) -> Array:
-    """One column of weights for each of these columns, in units of its standard deviation."""
-    A = np.zeros((len(variances), len(columns)))
-    A[columns, np.arange(len(columns))] = 1 / np.sqrt(variances[columns])
-    return A

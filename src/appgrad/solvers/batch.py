@@ -29,7 +29,6 @@ from .canonical import (
 from .costs import matrices_needed, require_memory
 from .defaults import preconditioner_kind, width_of
 from .head_start import Start, head_for, start_of
-from .probe import DEEP, can_probe
 from .problem import Algorithm, Diagnostics, Limits, Problem, Solution
 from .protocol import Options, Outcome, Run
 from .shortfall import lost_in_rounding, out_of_budget, stalled
@@ -46,8 +45,8 @@ class Ready(NamedTuple):
     """The parts from which an algorithm on all rows is built.
 
     `norm` is the norm of residuals. Without a preconditioner (`kind` is None) it is that of the diagonal:
-    residuals would otherwise have the units of the data. `width` is the number of columns of the bases. The
-    run `began` at this time of the clock of `time.perf_counter`.
+    residuals would otherwise have the units of the data. `width` is the number of columns of the bases. At
+    the time `began`, by `time.perf_counter`, no pass had been made, and `seconds` of those allowed were left.
     """
 
     views: CountedViews
@@ -62,6 +61,7 @@ class Ready(NamedTuple):
     rng: np.random.Generator
     width: int
     began: float
+    seconds: float
 
 
 class BatchSolver:
@@ -118,9 +118,8 @@ class BatchSolver:
         if not m:
             return Start()
         cov = cast(RowCovariance, ready.cov if dtype is None else ready.cov.at(dtype))
-        spare = _passes_left(ready, limits) - self.first_passes - 1
         k, tol = ready.problem.n_components, ready.options.tol
-        return start_of(cov, k, ready.width, m, ready.rng, spare, tol)
+        return start_of(cov, k, ready.width, m, ready.rng, _spare(ready, limits, self.first_passes), tol)
 
     def least_passes(self, views: Views, options: Options, kind: str | None) -> float:
         """Return the passes that moments, preconditioner, step and first iterate take without matrices."""
@@ -145,6 +144,8 @@ class BatchSolver:
         self, views: CountedViews, problem: Problem, options: Options, rng: np.random.Generator, start: float
     ) -> Run:
         """Set up a run on all rows."""
+        began = time.perf_counter()
+        seconds = np.inf if options.limits.seconds is None else options.limits.seconds - (began - start)
         k, matrices = problem.n_components, self.gathers and self.uses_matrices(views, options)
         limits = options.limits.with_iterations(ITERATIONS, by_passes=not matrices)
         kind = self.kind(views, options, matrices)
@@ -170,9 +171,12 @@ class BatchSolver:
         if unseen and (passes is None or passes >= SHORT + share):
             known = cov.preconditioner("sample", np.random.default_rng(0))
             limits = limits if passes is None else limits._replace(passes=passes - share)
-        ready = Ready(views, problem, options, cov, kind, M, norm, limits, matrices, rng, width, start)
-        unprobed = not matrices and not M.is_complete and not can_probe(limits.passes, DEEP)
+        ready = Ready(
+            views, problem, options, cov, kind, M, norm, limits, matrices, rng, width, began, seconds
+        )
         algorithm, limits = self.algorithm(ready)
+        limited = not matrices and not M.is_complete and options.limits.passes is not None
+        unprobed = limited and getattr(algorithm, "probe", 0) == 0
         rounding = Rounding(EPS, np.inf) if known.is_blind else cov.rounding(views)
         # Products that cost no pass are computed again for the result: those of a run have drifted.
         precise = cov if matrices else None
@@ -245,13 +249,16 @@ def finished(
         return measured(most=most)
 
 
-def _passes_left(ready: Ready, limits: Limits) -> float:
-    """The passes that a run may take: those allowed, or what the seconds allowed are by those so far."""
+def _spare(ready: Ready, limits: Limits, first: int) -> float:
+    """The passes left beside the `first` ones and one of a head, by the budgets of passes and of seconds.
+
+    A pass is taken to last as long as those so far.
+    """
     passes = np.inf if limits.passes is None else limits.passes
-    if limits.seconds is None or ready.views.passes == 0:
-        return passes
-    used = max(time.perf_counter() - ready.began, 1e-9)
-    return min(passes, ready.views.passes * limits.seconds / used)
+    if np.isfinite(ready.seconds) and ready.views.passes > 0:
+        one = (time.perf_counter() - ready.began) / ready.views.passes
+        passes = min(passes, ready.seconds / max(one, 1e-9))
+    return float(passes) - first - 1
 
 
 def _lacks_ridge(cov: Covariance) -> bool:

@@ -21,6 +21,8 @@ SAFETY = 2.0
 SPANS = (3, 5, 10, 20)
 # The most that a pair may miss where all of them together miss no more than tol, in units of tol.
 ONE = 10
+# Gains that fall as 1 / count leave about count times the last one, those that fall more slowly leave more.
+SLOWLY = 2.0
 # Gains below this many units in the last place of the total are rounding.
 NOISE = 100
 
@@ -28,8 +30,8 @@ NOISE = 100
 class Watch(NamedTuple):
     """What a run has captured after each of its last iterations, and how much it still misses.
 
-    `missing` is what its residuals say, `least` the lowest correlation. `below` counts the last iterations
-    in a row in which residuals and gains were both below `tol`.
+    `missing` is what its residuals say, or more if it gains slowly, `least` the lowest correlation. `below`
+    counts the last iterations in a row in which that and what the gains tell were both below `tol`.
     """
 
     totals: tuple[float, ...] = ()
@@ -105,4 +107,7 @@ def by_count(totals: Sequence[float], count: int) -> float:
     1, what is missing falls as 1 / count or more slowly, and not as a geometric series.
     """
     span = min(max(count // 4, SPANS[0]), len(totals) - 1)
-    return SAFETY * count * max(totals[-1] - totals[-1 - span], 0.0) / span if span else float(np.inf)
+    if span == 0:
+        return float(np.inf)
+    gained = totals[-1] - totals[-1 - span]
+    return SLOWLY * count * gained / span if gained > NOISE * EPS * abs(totals[-1]) else 0.0

@@ -13,8 +13,6 @@ from ..covariance.head_columns import (
     counting,
     frequencies,
     orders,
-    shares_left,
-    single,
     sizes_of,
     strengths,
 )
@@ -23,6 +21,7 @@ from ..covariance.joint import Joint, joint
 from ..covariance.operators import Covariance
 from ..covariance.preconditioners import NARROW, jacobi
 from ..covariance.rows import RowCovariance
+from ..covariance.single_columns import columns_alone, shares_left
 from ..data.views import Views
 from ..machine.arrays import Array
 from ..machine.memory import budget
@@ -153,7 +152,7 @@ def _coincident_start(
     best = best[_independent(cov.restricted(i[best], j[best]).Sx, k)]
     if len(best) < k:
         return None, 2
-    A, B = (single(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
+    A, B = (columns_alone(columns[best], total) for columns, total in zip((i, j), variances, strict=True))
     return Start(_with_random(cov, A, B, width, width - k, rng)), 2
 
 

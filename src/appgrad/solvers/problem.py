@@ -46,8 +46,8 @@ class Solution(NamedTuple):
     computed, 0 where unknown. `missed` is the share of the total correlation that a check on all rows
     found missing, `hidden` the least share that one on some rows found to be hidden in low variance,
     `rounding` what rounding may change where there are no error bounds. `unprobed` is True if there were no
-    passes for a look at directions of low variance, `crowded` if single columns led to pairs as good as the
-    last ones.
+    passes for a look at directions of low variance, `crowded` if single columns led to pairs that come
+    near the last one, None if there was no look from single columns.
     """
 
     correlations: Array
@@ -69,7 +69,7 @@ class Solution(NamedTuple):
     hidden: float = np.nan
     rounding: float = np.nan
     unprobed: bool = False
-    crowded: bool = False
+    crowded: bool | None = None
 
 
 class Diagnostics(NamedTuple):
@@ -81,7 +81,7 @@ class Diagnostics(NamedTuple):
     the correlation captured is an `estimate`, from some of the rows or in low precision, it is not compared
     with earlier ones: the newest counts. `event` says what went wrong and was repaired; `stalled` is True if
     more steps would not help. `judged` are correlations on rows that no step had used by then. It is
-    `crowded` if single columns led to pairs as good as the last ones.
+    `crowded` if single columns led to pairs that come near the last one, None where that is not known.
     """
 
     A: Array
@@ -99,7 +99,7 @@ class Diagnostics(NamedTuple):
     rows: float = np.inf
     judged: Array | None = None
     missing: float = np.inf
-    crowded: bool = False
+    crowded: bool | None = None
 
 
 class Algorithm(Protocol):

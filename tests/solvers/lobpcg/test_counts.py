@@ -22,8 +22,8 @@ def dense(n, p1, p2):
 PROBLEMS = {
     "texts, ridge": (lambda: topics(20000, 3000, 2000), 10, 1e-4, 23, 60, 9.2e9),
     "texts, default ridge": (lambda: topics(20000, 3000, 2000), 10, "auto", 37, 108, 9.9e9),
-    "short texts, large ridge": (lambda: topics(5000, 1500, 1200, words=3), 5, 1e-2, 10, 70, 9e8),
-    "a wide view and a narrow one": (lambda: topics(20000, 3000, 40), 5, 1e-4, 13, 60, 6e9),
+    "short texts, large ridge": (lambda: topics(5000, 1500, 1200, words=3), 5, 1e-2, 9, 24, 2.4e8),
+    "a wide view and a narrow one": (lambda: topics(20000, 3000, 40), 5, 1e-4, 13, 44, 2.1e9),
     "dense, narrow": (lambda: dense(5000, 60, 40), 5, "auto", 8, 9, 2.2e8),
     "dense, wide": (lambda: dense(1500, 1100, 300), 4, 1.0, 23, 39, 3.3e9),
 }

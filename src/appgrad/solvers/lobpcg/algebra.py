@@ -157,14 +157,6 @@ def whitened(grams: Grams, eps: float) -> tuple[Array, Array]:
     return Wx, Wy
 
 
-def correlations(grams: Grams, columns: tuple[int, int], eps: float) -> Array:
-    """The correlations of the span of the first `columns` of each view."""
-    (c, d), cancelled = columns, grams.cancelled
-    first = Grams(grams.x[:c, :c], grams.xy[:c, :d], grams.y[:d, :d], cancelled)
-    Wx, Wy = whitened(first, eps)
-    return np.asarray(np.linalg.svd(Wx.T @ first.xy @ Wy, compute_uv=False))
-
-
 def rayleigh_ritz(grams: Grams, W: tuple[Array, Array], columns: tuple[int, int], k: int, eps: float) -> Ritz:
     """Return the k most correlated pairs of a span whitened by W, whose first `columns` are old pairs."""
     (Wx, Wy), precision = W, grams.precision(eps)

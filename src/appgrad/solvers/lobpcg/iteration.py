@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ...covariance.joint import Joint
 from ...covariance.linalg import column_dots
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, jacobi, require_comparable
-from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
@@ -23,7 +22,6 @@ from .algebra import (
     Grams,
     Vectors,
     bordered,
-    correlations,
     grams_of,
     measured,
     mixed,
@@ -31,7 +29,7 @@ from .algebra import (
     rayleigh_ritz,
     whitened,
 )
-from .scouts import CROWDED, LOOKS, Scouts, scouts
+from .scouts import CROWDED, FAR, LOOKS, REACH, grown_scouts
 
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
 # fall below the first two: rounding of the products is some 1e-6 of them. Or if cancellation is above the
@@ -54,8 +52,8 @@ class State(NamedTuple):
     there should be; `gain` the share of the correlation that the last iteration added; `age` the iterations
     since products were computed anew; `mark` the largest residual and the correlation captured at the last
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
-    missing, `looks` the number of probes so far. It is `crowded` if the scouts of the last one had a better
-    pair than the last guard. `watch` follows what is captured and what is missing.
+    missing. `looks` counts the times that scouts were sent, and it is `crowded` if the last ones had a better
+    pair than the last guard, None before. `watch` follows what is captured and what is missing.
     """
 
     pairs: Vectors
@@ -72,22 +70,12 @@ class State(NamedTuple):
     probed: bool = False
     watch: Watch = Watch()
     looks: int = 0
-    crowded: bool = False
+    crowded: bool | None = None
 
     @property
     def is_coarse(self) -> bool:
         """True while the run is in single precision."""
         return bool(self.pairs.A.dtype == np.float32)
-
-
-class Look(NamedTuple):
-    """Directions from a look beyond the run: the last `sent` are scouts, with their best correlation."""
-
-    x: Array
-    y: Array
-    flops: float
-    sent: int = 0
-    best: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,8 +97,9 @@ class LOBPCG:
     some columns of both views, which it knows together; `first` are columns to start from. A run ends when
     it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
     number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
-    does not see, and from single columns with `scouts`; `floor` is the least ridge of a column that `joint`
-    does not have, over its variance; `spent` are the operations that the start has cost.
+    does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance. With
+    `scouts`, it also looks for pairs that grow from random single columns, chosen by `seed`. `spent` are the
+    operations that the start has cost.
     """
 
     n_components: int
@@ -124,6 +113,7 @@ class LOBPCG:
     floor: float = 0.0
     spent: float = 0.0
     scouts: bool = False
+    seed: int = 0
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -145,71 +135,72 @@ class LOBPCG:
         precise = state.is_coarse and self._needs_double(state)
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
-        probing = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
-        look = self._look(state, cov) if probing else None
-        zx, zy = _active_directions(state) if look is None else (look.x, look.y)
+        unsure = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
+        if unsure and state.probed:
+            return self._scouted(state, cov)
+        zx, zy, more = self._probing(state, cov) if unsure else (*_active_directions(state), 0.0)
+        after, flops = self._expanded(state, cov, zx, zy)
+        if unsure:
+            k, (_, before), (_, tcc) = self.n_components, self._reached(state), self._reached(after)
+            gain = max(tcc - before, coming(state.rho, after.rho, k)) if len(after.rho) >= k else np.inf
+            after = after._replace(probed=gain <= self.tol * tcc)
+        return self._with_diagnostics(after, flops + more)
+
+    def _expanded(self, state: State, cov: Covariance, zx: Array, zy: Array) -> tuple[State, float]:
+        """Return the best pairs in the span of pairs, moves and new columns, and operations."""
         new = measured(cov, zx, zy)
         grams = bordered(cov, (state.pairs, state.moves), state.grams, new)
         after = self._ritz(cov, (state.pairs, state.moves, new), grams, state.width)
         p, width = len(zx) + len(zy), state.width
         flops = cov.flops(zx.shape[1]) + small_flops(p, 3 * width) + self.preconditioner.flops(width)
         flops += 0.0 if self.joint is None else self.joint.flops(width)
-        after = self._compared(after, state)
-        if look is not None:
-            c, d = len(grams.x) - look.sent, len(grams.y) - look.sent
-            solved = correlations(grams, (c, d), _eps(new, cov))[: len(state.rho)]
-            after, flops = self._looked(after, state, look, solved), flops + look.flops
-        return self._with_diagnostics(after, flops)
+        return self._compared(after, state), flops
 
     def _is_settled(self, state: State) -> bool:
         """True if no more than a little is missing."""
         return not self._is_short(state) and state.watch.is_settled(self.n_components, self.tol)
 
     def _is_sure(self, state: State) -> bool:
-        """True if no look at directions of low variance is needed any more."""
-        return state.probed or state.watch.has_all(self.n_components, self.tol)
+        """True if no look for hidden pairs is needed any more."""
+        if state.watch.has_all(self.n_components, self.tol):
+            return True
+        left = self.scouts and state.looks < LOOKS and self._least(state) > CROWDED
+        return state.probed and not (left and state.crowded is not False)
 
-    def _look(self, state: State, cov: Covariance) -> Look:
-        """Return solved residuals as directions, and scouts if some are left to send."""
+    def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
+        """Return solved residuals as directions, and their operations."""
         pairs, rho, rng = state.pairs, state.rho, np.random.default_rng(0)
-        least = float(rho[: self.n_components].min())
-        found = solved_residuals(
-            cov, self.preconditioner, pairs.products, rho, min(self.probe, depth(self.floor, least)), rng
-        )
-        sends = self.scouts and least > CROWDED and state.looks < LOOKS
-        sent = self._sent(state, cov, least) if sends else None
-        if sent is None:
-            return Look(found.x, found.y, found.flops)
-        x, y = np.hstack([found.x, sent.A]), np.hstack([found.y, sent.B])
-        return Look(x, y, found.flops + sent.flops, sent.A.shape[1], sent.best)
+        steps = min(self.probe, depth(self.floor, self._least(state)))
+        found = solved_residuals(cov, self.preconditioner, pairs.products, rho, steps, rng)
+        return found.x, found.y, found.flops
 
-    def _sent(self, state: State, cov: Covariance, least: float) -> Scouts | None:
-        """Return scouts, which grow by iterations without the head: it would draw them to its own pairs."""
+    def _scouted(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
+        """Return the state after scouts have joined the span.
 
-        def lone(first: tuple[Array, Array]) -> LOBPCG:
-            M, small = jacobi(cov), replace(self, tol=0.0, probe=0, spent=0.0, scouts=False)
-            return replace(small, preconditioner=M, norm=None, joint=None, first=first)
-
-        dtype = np.float32 if self.single else np.float64
-        return scouts(cast(RowCovariance, cov), self.joint, state.pairs, least, state.looks, lone, dtype)
-
-    def _looked(self, after: State, state: State, look: Look, solved: Array) -> State:
-        """Return the state after a look: one that has found nothing of note ends the run.
-
-        `solved` are the correlations with solved residuals alone: they bring hidden pairs only nearer. Scouts
-        have grown: while they are better than the last guard, there may be better ones where none was sent.
+        They grow without the head, which would draw them to its own pairs. While they are better than the
+        last guard, there may be better ones where none was sent.
         """
-        k, (_, before), (_, tcc) = self.n_components, self._reached(state), self._reached(after)
-        gain = max(tcc - before, coming(state.rho, solved, k)) if len(solved) >= k else np.inf
-        crowded = look.best > float(after.rho[-1]) if look.sent else state.crowded
-        looks = state.looks + 1
-        probed = gain <= self.tol * tcc and not (crowded and looks < LOOKS)
-        return after._replace(probed=probed, looks=looks, crowded=crowded)
+
+        def run_from(A: Array, B: Array) -> LOBPCG:
+            return LOBPCG(A.shape[1], jacobi(cov), tol=0.0, single=self.single, first=(A, B))
+
+        rng, least = np.random.default_rng([self.seed, state.looks]), self._least(state)
+        sent = grown_scouts(cov, self.joint, state.pairs, least, rng, run_from)
+        if sent is None or not sent.are_near(least, FAR):
+            state = state._replace(looks=state.looks + 1, crowded=False)
+            return self._with_diagnostics(state, 0.0 if sent is None else sent.flops)
+        after, flops = self._expanded(state, cov, sent.pairs.A, sent.pairs.B)
+        (_, before), (_, tcc) = self._reached(state), self._reached(after)
+        crowded = sent.best > after.rho[-1] and sent.are_near(self._least(after), REACH)
+        after = after._replace(looks=state.looks + 1, crowded=bool(crowded))
+        # What scouts have brought may lead to more.
+        after = after._replace(probed=tcc - before <= self.tol * tcc)
+        return self._with_diagnostics(after, flops + sent.flops)
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """Return the k best pairs in the span of pairs, moves and new columns, what moved, and residuals."""
         A, B = parts[0].A, parts[0].B
-        eps = _eps(parts[0], cov)
+        eps = max(float(np.finfo(t).eps) for t in (A.dtype, cov.dtype))
         # Matrices as small as these take several times as long on two threads as on one.
         with blas_limit(1):
             W = whitened(grams, eps)
@@ -282,8 +273,8 @@ class LOBPCG:
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
         total, missing = self._reached(after)[1], after.watch.missing
         watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
-        kept = {name: getattr(state, name) for name in ("mark", "probed", "looks", "crowded")}
-        return self._with_diagnostics(after._replace(watch=watch, **kept), flops)
+        after = after._replace(mark=state.mark, probed=state.probed, watch=watch)
+        return self._with_diagnostics(after._replace(looks=state.looks, crowded=state.crowded), flops)
 
     def _is_short(self, state: State) -> bool:
         """True if there are fewer pairs than asked for."""
@@ -321,11 +312,6 @@ class LOBPCG:
             crowded=state.crowded,
         )
         return state, found
-
-
-def _eps(vectors: Vectors, cov: Covariance) -> float:
-    """The precision of columns and their products."""
-    return max(float(np.finfo(t).eps) for t in (vectors.A.dtype, cov.dtype))
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:

@@ -8,77 +8,94 @@ near its own pair from the start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...covariance.head_columns import outside, single
 from ...covariance.joint import Joint
 from ...covariance.linalg import column_dots
-from ...covariance.rows import RowCovariance
+from ...covariance.operators import Covariance
+from ...covariance.single_columns import columns_alone, random_columns
 from ...machine.arrays import Array
 from ..problem import Algorithm
 from .algebra import Vectors
 
-# Scouts, and the iterations they grow for: pairs of crowds need eight and more to overtake guards.
-COUNT, STEPS = 25, 12
+# The most scouts, how many there are for each column of the run, and the iterations they grow for: pairs of
+# crowds need eight and more to overtake guards.
+MOST, EACH, STEPS = 25, 3, 12
+# Scouts end after so many iterations if the best is more than this factor further from 1 than the last pair
+# found: in crowds it was at most 1.4 by then.
+FIRST, FAR = 6, 2.0
+# Passes of a look with scouts: their first products, the iterations, and products once they have joined.
+PASSES = STEPS + 2
 # Looks with scouts, while they find something; and the last correlation above which they are sent. No run
 # with a lower one was found to miss pairs of a crowd.
 LOOKS, CROWDED = 3, 0.8
-# Passes of a look with scouts: their products, the iterations, and those of the pairs they have become.
-PASSES = STEPS + 2
+# Scouts count as a crowd within this factor of the distance of the last pair to 1: in crowds it was 1.35.
+REACH = 1.5
 # The least share of its variance that a scout has for itself: known pairs explain the rest.
 OWN = 0.1
 
 
-class Scouts(NamedTuple):
-    """Pairs grown from single columns, the best correlation they have beside known pairs, and operations."""
+def scouts_of(width: int) -> int:
+    """The scouts of a run of so many columns."""
+    return min(MOST, EACH * width)
 
-    A: Array
-    B: Array
+
+class Scouts(NamedTuple):
+    """Pairs grown from single columns, their best correlation without what is known, and operations."""
+
+    pairs: Vectors
     best: float
     flops: float
 
+    def are_near(self, least: float, factor: float) -> bool:
+        """True if the best is no further from 1 than the last correlation found, times a factor."""
+        return 1 - self.best <= factor * (1 - least)
 
-def scouts(
-    cov: RowCovariance,
+
+def grown_scouts(
+    cov: Covariance,
     joint: Joint | None,
     known: Vectors,
-    rho: float,
-    look: int,
-    algorithm: Callable[[tuple[Array, Array]], Algorithm],
-    dtype: Any,
+    least: float,
+    rng: np.random.Generator,
+    run_from: Callable[[Array, Array], Algorithm],
 ) -> Scouts | None:
     """Grow scouts from random single columns, less what known pairs explain; None if nothing is left.
 
-    `rho` is the last correlation found; columns of which the ridge leaves more come first. `look` seeds the
-    choice. `algorithm` runs from columns given, in the precision `dtype`.
+    `least` is the last correlation found: columns of which the ridge leaves more are preferred. Scouts that
+    stay far below it are not grown to the end.
     """
-    rng, none = np.random.default_rng(look), np.zeros(0, int)
+    none, count = np.zeros(0, int), scouts_of(known.A.shape[1])
     head = (none, none) if joint is None else (joint.x, joint.y)
-    chosen = outside(cov, head, COUNT, rho, rng)
+    chosen = random_columns(cov, head, count, least, rng)
     sides = (known.A, known.products[0]), (known.B, known.products[3])
     parts = []
     for columns, total, (C, SC) in zip(chosen, cov.diagonal(), sides, strict=True):
-        Z = single(columns, total)
+        Z = columns_alone(columns, total)
         shared = SC.T @ Z
         own = 1 - column_dots(shared, shared)
         parts.append((Z - C @ shared)[:, own > OWN])
     c = min(part.shape[1] for part in parts)
     if c == 0:
         return None
-    run, part = algorithm((parts[0][:, :c], parts[1][:, :c])), cov.at(dtype)
-    state, found = run.init(part, c, rng)
+    run = run_from(parts[0][:, :c], parts[1][:, :c])
+    state, found = run.init(cov, c, rng)
     flops = found.flops
-    for _ in range(STEPS):
-        state, found = run.step(state, part)
+    for step in range(1, STEPS + 1):
+        state, found = run.step(state, cov)
         flops += found.flops
-    A, B, products = state.pairs
-    grown = Vectors(A.astype(np.float64), B.astype(np.float64), products)
-    return Scouts(grown.A, grown.B, best_beside(grown, known), flops)
+        if step in (FIRST, STEPS):
+            A, B, products = state.pairs
+            grown = Vectors(A.astype(np.float64), B.astype(np.float64), products)
+            sent = Scouts(grown, best_without(grown, known), flops)
+            if not sent.are_near(least, FAR):
+                break
+    return sent
 
 
-def best_beside(grown: Vectors, known: Vectors) -> float:
+def best_without(grown: Vectors, known: Vectors) -> float:
     """The best correlation in the span of grown columns, less what known pairs of variance one explain."""
     (A, B, (Axx, Axy, _, Byy)), (phi, _, (xx, xy, yx, yy)) = grown, known
     a, b = xx.T @ A, yy.T @ B

@@ -27,14 +27,14 @@ from ..shortfall import (
 )
 from .algebra import Grams, Vectors
 from .iteration import LOBPCG, State
-from .scouts import PASSES
+from .scouts import PASSES, scouts_of
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
 SHORT = 10
-# Passes to the default tolerance, for full rows and for sparse ones, preparation and probes included: digits
-# and video frames 16 to 62; sparse data with the default ridge 5 to 8 where columns of the views coincide, 76
-# where none do, and 29 to 80 with other ridges (benchmarks/stopping.py, tests/solvers/lobpcg/test_counts.py).
+# Passes to the default tolerance, for full rows and for sparse ones, preparation and looks at the end too:
+# digits and video frames 16 to 62; sparse data with the default ridge 5 to 8 where columns of the views
+# coincide, 90 where none do, and 35 to 107 with other ridges (benchmarks/stopping.py, test_counts.py).
 EXPECTED = {True: 40, False: 33}
 # How many passes of all columns take as long: a probe has six columns.
 AS_LONG = {True: 20, False: 33}
@@ -98,6 +98,7 @@ class LOBPCGSolver(BatchSolver):
             floor=least_ridge(ready.cov, start.joint),
             spent=start.flops,
             scouts=scouts,
+            seed=int(ready.rng.integers(2**31)),
         )
         return algorithm, limits
 
@@ -105,6 +106,9 @@ class LOBPCGSolver(BatchSolver):
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""
         part, full = thin(views, k, rates), is_full(views)
         memory = thin_memory(views, part.width, DOUBLES)
+        if not full:
+            # Scouts grow in single precision, beside pairs and moves in double.
+            memory = max(memory, thin_memory(views, part.width + scouts_of(part.width), DOUBLES // 2))
         memory += int(head_memory(self.head(views, Options(self.name), matrices=False)))
         return Cost(self.name, float(EXPECTED[full]), AS_LONG[full] * (part.one + part.algebra), memory)
 
