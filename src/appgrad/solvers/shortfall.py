@@ -70,7 +70,7 @@ def out_of_budget(outcome: Outcome, *, has_tol: bool = True, by_residual: bool =
     steps = number(progress.iteration, "iteration")
     before = f", before tol={options.tol:g} was reached" if has_tol else ""
     if by_residual:
-        before += f" (by its residuals, {share:.1g} of the correlation or more is missing)"
+        before += f" (by its residuals, about {share:.1g} of the correlation is missing)"
     allowed, kept = options.limits.passes, ""
     if progress.stopped == "passes" and allowed is not None and allowed - outcome.passes > DEEP / 2:
         kept = " (others were kept for a look at directions of low variance)"
@@ -183,8 +183,8 @@ def unprobed(outcome: Outcome) -> list[str]:
     if leaves_little(outcome):
         return []
     return [
-        f"{outcome.options.solver} had no passes left for a look at directions of low variance, and may miss "
-        f"pairs in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes)"
+        f"{outcome.options.solver} takes no look at directions of low variance with so few passes allowed, and "
+        f"may miss pairs in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes) or more"
     ]
 
 
@@ -228,8 +228,8 @@ def slow(outcome: Outcome) -> list[str]:
 
 def _compare(outcome: Outcome) -> str:
     return (
-        f"Total correlation captured: {outcome.captured:.4f}; compare it with that of another random_state, "
-        "or use a larger ridge"
+        f"Total correlation captured: {outcome.captured:.4f}. Fit again with another random_state, the larger "
+        "total is the better one; or use a smaller tol, or a larger ridge"
     )
 
 
