@@ -183,8 +183,8 @@ def unprobed(outcome: Outcome) -> list[str]:
     if leaves_little(outcome):
         return []
     return [
-        f"{outcome.options.solver} takes no look at directions of low variance with so few passes allowed, and "
-        f"may miss pairs in them: allow {np.ceil(LEAST * (DEEP + 1)):.0f} passes (max_passes) or more"
+        f"{outcome.options.solver} takes no look at directions of low variance with so few passes allowed, "
+        f"and may miss pairs in them: allow {np.ceil(LEAST * (DEEP + 1)) + 1:.0f} passes (max_passes) or more"
     ]
 
 
@@ -228,8 +228,8 @@ def slow(outcome: Outcome) -> list[str]:
 
 def _compare(outcome: Outcome) -> str:
     return (
-        f"Total correlation captured: {outcome.captured:.4f}. Fit again with another random_state, the larger "
-        "total is the better one; or use a smaller tol, or a larger ridge"
+        f"Total correlation captured: {outcome.captured:.4f}. Fit again with another random_state, the "
+        "larger total is the better one; or use a smaller tol, or a larger ridge"
     )
 
 

@@ -52,8 +52,9 @@ class State(NamedTuple):
     there should be; `gain` the share of the correlation that the last iteration added; `age` the iterations
     since products were computed anew; `mark` the largest residual and the correlation captured at the last
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
-    missing. `looks` counts the times that scouts were sent, and it is `crowded` if the last ones had a better
-    pair than the last guard, None before. `watch` follows what is captured and what is missing.
+    missing. `looks` counts the times that scouts were sent, and it is `crowded` if the last of them that came
+    near the last pair had a better one than the last guard, None before any were sent. `watch` follows what
+    is captured and what is missing.
     """
 
     pairs: Vectors
@@ -177,8 +178,8 @@ class LOBPCG:
     def _scouted(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Return the state after scouts have joined the span.
 
-        They grow without the head, which would draw them to its own pairs. While they are better than the
-        last guard, there may be better ones where none was sent.
+        They grow without the head, which would draw them to its own pairs. Where they are better than the
+        last guard, there may be better ones where none was sent: others are sent.
         """
 
         def run_from(A: Array, B: Array) -> LOBPCG:
@@ -187,7 +188,8 @@ class LOBPCG:
         rng, least = np.random.default_rng([self.seed, state.looks]), self._least(state)
         sent = grown_scouts(cov, self.joint, state.pairs, least, rng, run_from)
         if sent is None or not sent.are_near(least, FAR):
-            state = state._replace(looks=state.looks + 1, crowded=False)
+            # Others may still come near, as some may have before.
+            state = state._replace(looks=state.looks + 1, crowded=bool(state.crowded))
             return self._with_diagnostics(state, 0.0 if sent is None else sent.flops)
         after, flops = self._expanded(state, cov, sent.pairs.A, sent.pairs.B)
         (_, before), (_, tcc) = self._reached(state), self._reached(after)

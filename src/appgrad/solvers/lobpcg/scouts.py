@@ -24,8 +24,8 @@ from .algebra import Vectors
 # crowds need eight and more to overtake guards.
 MOST, EACH, STEPS = 25, 3, 12
 # Scouts end after so many iterations if the best is more than this factor further from 1 than the last pair
-# found: in crowds it was at most 1.4 by then.
-FIRST, FAR = 6, 2.0
+# found: in most crowds it was at most 1.4 by then, with strong pairs above a crowd up to 2.4.
+FIRST, FAR = 6, 2.5
 # Passes of a look with scouts: their first products, the iterations, and products once they have joined.
 PASSES = STEPS + 2
 # Looks with scouts, while they find something; and the last correlation above which they are sent. No run
