@@ -57,7 +57,7 @@ def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, least, tol, 
     )
     assert bool(slow(outcome)) == warned
     assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="iterations")))
-    # Where rows are not sparse, there are no scouts, and nothing is known of crowds.
+    # Where rows are not sparse, there is no look at clusters, and nothing is known of crowds.
     elsewhere = outcome._replace(solution=outcome.solution._replace(crowded=None))
     assert bool(slow(elsewhere)) == (warned and count > 48)
 

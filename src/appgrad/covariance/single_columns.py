@@ -1,4 +1,4 @@
-"""Single columns as the start of pairs: what the ridge leaves of each, and a random choice."""
+"""Single columns as the start of pairs, and what the ridge leaves of each."""
 
 from __future__ import annotations
 
@@ -22,21 +22,4 @@ def shares_left(cov: Covariance) -> tuple[Array, Array]:
         # With a ridge, constant columns have that.
         varies = (m.var > 0) & (total > 0)
         found.append(np.where(varies, 1 - u.ridge / np.where(varies, total, 1.0), 0.0))
-    return found[0], found[1]
-
-
-def random_columns(
-    cov: Covariance, known: tuple[Array, Array], count: int, least: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Random columns of each view, `count` or all that vary; those `known` only where others are too few.
-
-    Those of which the ridge leaves a correlation above `least` are preferred, then those of which it leaves
-    most.
-    """
-    found = []
-    for left, columns in zip(shares_left(cov), known, strict=True):
-        rank = np.minimum(left, least**2)
-        rank[columns] -= 1
-        order = np.lexsort((rng.random(len(left)), -rank))
-        found.append(order[left[order] > 0][:count])
     return found[0], found[1]

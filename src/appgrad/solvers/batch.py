@@ -187,7 +187,7 @@ class BatchSolver:
 
         def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
             found = finished(cov, k, norm, self.own_norm, rounding, precise, diagnostics, stopped)
-            return found._replace(unprobed=unprobed, crowded=diagnostics.crowded)
+            return found._replace(unprobed=unprobed, crowded=diagnostics.crowded, known=diagnostics.known)
 
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 

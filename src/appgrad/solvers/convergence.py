@@ -51,6 +51,11 @@ class Watch(NamedTuple):
         little = max(missing, by_gains(totals)) <= tol * total
         return Watch(totals, missing, self.below if little else 0, least)
 
+    def known(self, tol: float) -> Watch:
+        """Return the watch of a run that knows the best pairs: only residuals tell what it misses."""
+        total = self.totals[-1]
+        return self._replace(totals=(total,), below=IN_A_ROW if self.missing <= tol * total else 0)
+
     def is_settled(self, k: int, tol: float) -> bool:
         """True if k pairs miss no more than the share `tol`, as far as can be told."""
         if tol <= 0 or not self.totals:

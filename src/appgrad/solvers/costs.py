@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..covariance.moments import DENSE_ABOVE
 from ..data.views import Views
 from ..machine.memory import physical_memory
 from ..machine.readable import size
@@ -75,6 +76,13 @@ def is_full(views: Views) -> bool:
 def is_wide(views: Views) -> bool:
     """True if a view has more columns than there are rows: direct solvers then work on n x n matrices."""
     return max(views.n_features_x, views.n_features_y) > views.n_samples
+
+
+def matrices_seconds(views: Views, rates: Rates) -> float:
+    """Return the seconds needed to gather p x p covariances and solve with them."""
+    p, entries = views.n_features_x + views.n_features_y, views.entries
+    squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
+    return views.n_samples * squares * rates.square + p**3 * rates.factor
 
 
 def matrices_needed(views: Views) -> int:

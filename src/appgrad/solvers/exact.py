@@ -10,7 +10,7 @@ import numpy as np
 from ..covariance.build import on_rows
 from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd
 from ..covariance.matrices import MatrixCovariance
-from ..covariance.moments import DENSE_ABOVE, SecondMoments, second_moments
+from ..covariance.moments import SecondMoments, second_moments
 from ..covariance.operators import Rounding
 from ..covariance.units import units
 from ..data.views import Views
@@ -18,7 +18,7 @@ from ..machine.arrays import EPS, Array
 from ..machine.memory import budget
 from ..machine.threads import limit_for_factor
 from .canonical import require_rank, solution
-from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed
+from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed, matrices_seconds
 from .direct import DirectBase
 from .gram import GramSolver
 from .problem import Problem, Solution
@@ -124,16 +124,14 @@ def _factor(K: Array, c: float, center: bool, precision: float, p: int) -> tuple
 
 def exact_cost(views: Views, rates: Rates) -> Cost:
     """Return the expected cost of gathering covariances, or row Gram matrices, and solving with them."""
-    n, p = views.n_samples, views.n_features_x + views.n_features_y
-    memory, entries = _memory(views), views.entries
+    n, entries, memory = views.n_samples, views.entries, _memory(views)
     if is_wide(views):
         # Moments, both n x n matrices (all rows, and again for each budget full of them), combinations of
         # rows, and their products.
         passes = 4 + np.ceil(8 * n * entries / max(budget(), 1))
         seconds = n * n * entries * rates.square * 2 + 20 * n**3 * rates.factor
         return Cost("exact", passes, seconds, memory)
-    squares = entries**2 / DENSE_ABOVE**2 if entries < DENSE_ABOVE * p else p * p
-    return Cost("exact", 1.0, n * squares * rates.square + p**3 * rates.factor, memory)
+    return Cost("exact", 1.0, matrices_seconds(views, rates), memory)
 
 
 def _memory(views: Views) -> int:

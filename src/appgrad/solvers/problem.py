@@ -46,8 +46,9 @@ class Solution(NamedTuple):
     computed, 0 where unknown. `missed` is the share of the total correlation that a check on all rows
     found missing, `hidden` the least share that one on some rows found to be hidden in low variance,
     `rounding` what rounding may change where there are no error bounds. `unprobed` is True if there were no
-    passes for a look at directions of low variance, `crowded` if single columns led to pairs that come
-    near the last one, None if there was no look from single columns.
+    passes for a look at directions of low variance, `crowded` if clusters of rare columns may have
+    better pairs, None if there was no look at them, `known` if a run has looked at the covariances of all
+    columns.
     """
 
     correlations: Array
@@ -70,6 +71,7 @@ class Solution(NamedTuple):
     rounding: float = np.nan
     unprobed: bool = False
     crowded: bool | None = None
+    known: bool = False
 
 
 class Diagnostics(NamedTuple):
@@ -81,7 +83,8 @@ class Diagnostics(NamedTuple):
     the correlation captured is an `estimate`, from some of the rows or in low precision, it is not compared
     with earlier ones: the newest counts. `event` says what went wrong and was repaired; `stalled` is True if
     more steps would not help. `judged` are correlations on rows that no step had used by then. It is
-    `crowded` if single columns led to pairs that come near the last one, None where that is not known.
+    `crowded` if clusters of rare columns may have better pairs, None where that is not known. It is
+    `known` what the best pairs are if the covariances of all columns have been looked at.
     """
 
     A: Array
@@ -100,6 +103,7 @@ class Diagnostics(NamedTuple):
     judged: Array | None = None
     missing: float = np.inf
     crowded: bool | None = None
+    known: bool = False
 
 
 class Algorithm(Protocol):

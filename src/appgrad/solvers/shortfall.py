@@ -197,15 +197,15 @@ def leaves_little(outcome: Outcome, times: float = 1.0) -> bool:
 
 
 def crowded(outcome: Outcome) -> list[str]:
-    """A remark on a run that ended although columns chosen at random led to pairs near its last one."""
+    """A remark on a run that ended although clusters of rare columns had more pairs near its last one."""
     rho, one = outcome.solution.correlations, ONE * outcome.options.tol
     if outcome.progress.stopped != "converged" or not outcome.solution.crowded:
         return []
     if leaves_little(outcome, ALLOWED) and 1 - rho.min() <= one:
         return []
     return [
-        f"{outcome.options.solver}: correlations crowd together. Columns chosen at random led to pairs "
-        f"nearly as good as the last one found, so better ones may be missing. {_compare(outcome)}"
+        f"{outcome.options.solver}: correlations crowd together, and there are more clusters of rare columns "
+        f"with pairs nearly as good as the last one found: better ones may be missing. {_compare(outcome)}"
     ]
 
 
@@ -219,6 +219,8 @@ def slow(outcome: Outcome) -> list[str]:
     sparse = outcome.solution.crowded is not None
     most = SLOW_NEAR if sparse and rho.min() > NEAR else SLOW
     if outcome.progress.stopped != "converged" or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
+        return []
+    if outcome.solution.known:
         return []
     return [
         f"{outcome.options.solver} took {count} iterations: correlations crowd together, and a pair that "

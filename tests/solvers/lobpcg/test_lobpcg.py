@@ -353,6 +353,8 @@ def test_a_budget_that_suffices_is_no_failure(residual, warned, data):
         error_bounds=np.zeros(1),
         condition=np.nan,
         rounding=np.nan,
+        crowded=None,
+        known=False,
         x_weights=found.x_weights_,
         y_weights=found.y_weights_,
         std_x=found.x_std_,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ...covariance.joint import Joint
 from ...covariance.linalg import column_dots
+from ...covariance.matrices import MatrixCovariance
 from ...covariance.operators import Covariance
-from ...covariance.preconditioners import Preconditioner, jacobi, require_comparable
+from ...covariance.preconditioners import Preconditioner, require_comparable
+from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
@@ -29,7 +31,9 @@ from .algebra import (
     rayleigh_ritz,
     whitened,
 )
-from .scouts import CROWDED, FAR, LOOKS, REACH, grown_scouts
+from .all_columns import CROWDED as CROWDED_ALL
+from .all_columns import all_pairs
+from .rare_pairs import AT_ONCE, CROWDED, LOOKS, rare_pairs
 
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
 # fall below the first two: rounding of the products is some 1e-6 of them. Or if cancellation is above the
@@ -52,9 +56,9 @@ class State(NamedTuple):
     there should be; `gain` the share of the correlation that the last iteration added; `age` the iterations
     since products were computed anew; `mark` the largest residual and the correlation captured at the last
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
-    missing. `looks` counts the times that scouts were sent, and it is `crowded` if the last of them that came
-    near the last pair had a better one than the last guard, None before any were sent. `watch` follows what
-    is captured and what is missing.
+    missing. `looks` counts those at clusters of rare columns, and it is `crowded` if the last of them brought
+    something, or left something out; None before any. `known` is True once the covariances of all columns
+    have been looked at. `watch` follows what is captured and what is missing.
     """
 
     pairs: Vectors
@@ -72,6 +76,7 @@ class State(NamedTuple):
     watch: Watch = Watch()
     looks: int = 0
     crowded: bool | None = None
+    known: bool = False
 
     @property
     def is_coarse(self) -> bool:
@@ -99,8 +104,9 @@ class LOBPCG:
     it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
     number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
     does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance. With
-    `scouts`, it also looks for pairs that grow from random single columns, chosen by `seed`. `spent` are the
-    operations that the start has cost.
+    `sparse` rows, it also looks for pairs of clusters of rare columns. Where columns are `few`, it looks at
+    the covariances of all of them instead; and instead of a probe where that takes more than `whole`
+    iterations. `spent` are the operations that the start has cost.
     """
 
     n_components: int
@@ -113,8 +119,9 @@ class LOBPCG:
     first: tuple[Array, Array] | None = None
     floor: float = 0.0
     spent: float = 0.0
-    scouts: bool = False
-    seed: int = 0
+    sparse: bool = False
+    few: bool = False
+    whole: float = np.inf
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -137,8 +144,10 @@ class LOBPCG:
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
         unsure = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
+        if unsure and self._is_worth_a_look(state):
+            return self._looked(state, cov)
         if unsure and state.probed:
-            return self._scouted(state, cov)
+            return self._joined(state, cov)
         zx, zy, more = self._probing(state, cov) if unsure else (*_active_directions(state), 0.0)
         after, flops = self._expanded(state, cov, zx, zy)
         if unsure:
@@ -163,10 +172,26 @@ class LOBPCG:
 
     def _is_sure(self, state: State) -> bool:
         """True if no look for hidden pairs is needed any more."""
-        if state.watch.has_all(self.n_components, self.tol):
+        if state.known or state.watch.has_all(self.n_components, self.tol):
             return True
-        left = self.scouts and state.looks < LOOKS and self._least(state) > CROWDED
-        return state.probed and not (left and state.crowded is not False)
+        if not state.probed or self._is_worth_a_look(state):
+            return False
+        left = self.sparse and state.looks < LOOKS and self._least(state) > CROWDED
+        return not (left and state.crowded is not False)
+
+    def _is_worth_a_look(self, state: State) -> bool:
+        """True if a look at all columns is to take the place of one at clusters, or of a longer probe."""
+        least = self._least(state)
+        if self.few and least > CROWDED_ALL:
+            return True
+        return not state.probed and self.whole < min(self.probe, depth(self.floor, least))
+
+    def _looked(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
+        """Return the state after the best pairs of all columns have joined the span."""
+        found = all_pairs(cast(RowCovariance | MatrixCovariance, cov), state.width)
+        after, flops = self._expanded(state, cov, found.A, found.B)
+        after = after._replace(known=True, probed=True, watch=after.watch.known(self.tol))
+        return self._with_diagnostics(after, flops + found.flops)
 
     def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
         """Return solved residuals as directions, and their operations."""
@@ -175,29 +200,26 @@ class LOBPCG:
         found = solved_residuals(cov, self.preconditioner, pairs.products, rho, steps, rng)
         return found.x, found.y, found.flops
 
-    def _scouted(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
-        """Return the state after scouts have joined the span.
+    def _joined(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
+        """Return the state after pairs of clusters of rare columns have joined the span.
 
-        They grow without the head, which would draw them to its own pairs. Where they are better than the
-        last guard, there may be better ones where none was sent: others are sent.
+        It is crowded while they bring something, or while there are more of them.
         """
-
-        def run_from(A: Array, B: Array) -> LOBPCG:
-            return LOBPCG(A.shape[1], jacobi(cov), tol=0.0, single=self.single, first=(A, B))
-
-        rng, least = np.random.default_rng([self.seed, state.looks]), self._least(state)
-        sent = grown_scouts(cov, self.joint, state.pairs, least, rng, run_from)
-        if sent is None or not sent.are_near(least, FAR):
-            # Others may still come near, as some may have before.
-            state = state._replace(looks=state.looks + 1, crowded=bool(state.crowded))
-            return self._with_diagnostics(state, 0.0 if sent is None else sent.flops)
-        after, flops = self._expanded(state, cov, sent.pairs.A, sent.pairs.B)
-        (_, before), (_, tcc) = self._reached(state), self._reached(after)
-        crowded = sent.best > after.rho[-1] and sent.are_near(self._least(after), REACH)
-        after = after._replace(looks=state.looks + 1, crowded=bool(crowded))
-        # What scouts have brought may lead to more.
-        after = after._replace(probed=tcc - before <= self.tol * tcc)
-        return self._with_diagnostics(after, flops + sent.flops)
+        least = self._least(state)
+        found = rare_pairs(cast(RowCovariance, cov), state.pairs, least)
+        if found is None:
+            return self._with_diagnostics(state._replace(looks=LOOKS), 0.0)
+        before, total = self._reached(state)[1], 0.0
+        for start in range(0, found.A.shape[1], AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            state, flops = self._expanded(state, cov, found.A[:, part], found.B[:, part])
+            total += flops
+        gained = self._reached(state)[1] - before
+        if found.A.shape[1]:
+            # Those that guard the last pair now may grow: a few iterations show it.
+            state = state._replace(watch=state.watch._replace(below=0))
+        state = state._replace(looks=state.looks + 1, crowded=found.more or gained > self.tol * before)
+        return self._with_diagnostics(state, total)
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
         """Return the k best pairs in the span of pairs, moves and new columns, what moved, and residuals."""
@@ -257,6 +279,7 @@ class LOBPCG:
             probed=state.probed,
             looks=state.looks,
             crowded=state.crowded,
+            known=state.known,
             mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
         )
 
@@ -276,7 +299,8 @@ class LOBPCG:
         total, missing = self._reached(after)[1], after.watch.missing
         watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
         after = after._replace(mark=state.mark, probed=state.probed, watch=watch)
-        return self._with_diagnostics(after._replace(looks=state.looks, crowded=state.crowded), flops)
+        after = after._replace(looks=state.looks, crowded=state.crowded, known=state.known)
+        return self._with_diagnostics(after, flops)
 
     def _is_short(self, state: State) -> bool:
         """True if there are fewer pairs than asked for."""
@@ -312,6 +336,7 @@ class LOBPCG:
             estimate=coarse,
             stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
             crowded=state.crowded,
+            known=state.known,
         )
         return state, found
 

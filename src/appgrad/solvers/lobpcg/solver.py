@@ -26,12 +26,15 @@ from ..shortfall import (
     unprobed,
 )
 from .algebra import Grams, Vectors
+from .all_columns import LOOK, Look, look_for
 from .iteration import LOBPCG, State
-from .scouts import PASSES, scouts_of
+from .rare_pairs import CLUSTER_PASSES
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
 SHORT = 10
+# With fewer passes, none is kept for a look at all columns.
+ROOM = 30
 # Passes to the default tolerance, for full rows and for sparse ones, preparation and looks at the end too:
 # digits and video frames 16 to 62; sparse data with the default ridge 5 to 8 where columns of the views
 # coincide, 90 where none do, and 35 to 107 with other ridges (benchmarks/stopping.py, test_counts.py).
@@ -83,9 +86,10 @@ class LOBPCGSolver(BatchSolver):
         if tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices)
         start = self.start(ready, limits, np.float32 if single else None)
-        scouts = probe > 0 and self.gathers and not ready.matrices and not is_full(ready.views)
-        if scouts and limits.passes is not None:
-            limits = limits._replace(passes=limits.passes - PASSES)
+        look = self._look(ready, probe)
+        sparse = probe > 0 and self.gathers and not ready.matrices and not is_full(ready.views)
+        if limits.passes is not None and not ready.matrices:
+            limits = limits._replace(passes=limits.passes - max(CLUSTER_PASSES * sparse, LOOK * look.few))
         algorithm = LOBPCG(
             k,
             ready.preconditioner,
@@ -97,18 +101,26 @@ class LOBPCGSolver(BatchSolver):
             first=start.first,
             floor=least_ridge(ready.cov, start.joint),
             spent=start.flops,
-            scouts=scouts,
-            seed=int(ready.rng.integers(2**31)),
+            sparse=sparse,
+            few=look.few,
+            whole=look.steps,
         )
         return algorithm, limits
+
+    def _look(self, ready: Ready, probe: int) -> Look:
+        """Return what a look at all columns takes, if there may be one."""
+        k, passes = ready.problem.n_components, ready.options.limits.passes
+        if not self.gathers or ready.options.tol == 0:
+            return Look()
+        if ready.matrices:
+            return Look(few=True)
+        enough = probe > 0 or (ready.preconditioner.is_complete and (passes is None or passes >= ROOM))
+        return look_for(ready.views, k) if enough else Look()
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""
         part, full = thin(views, k, rates), is_full(views)
         memory = thin_memory(views, part.width, DOUBLES)
-        if not full:
-            # Scouts grow in single precision, beside pairs and moves in double.
-            memory = max(memory, thin_memory(views, part.width + scouts_of(part.width), DOUBLES // 2))
         memory += int(head_memory(self.head(views, Options(self.name), matrices=False)))
         return Cost(self.name, float(EXPECTED[full]), AS_LONG[full] * (part.one + part.algebra), memory)
 
