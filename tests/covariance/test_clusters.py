@@ -1,8 +1,11 @@
 """Clusters of rare columns, and the best pairs of each, beside those of dense covariances."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
 from appgrad import CCA
 from appgrad.covariance import cluster_pairs as module
@@ -61,34 +64,48 @@ def test_best_pairs_are_those_of_each_group_alone(views, center):
         k = min(X.shape[1], y.shape[1])
         model = CCA(k, solver="exact", ridge=1e-3, center=center).fit(X, y)
         best += list(model.canonical_correlations_)
-    found = cluster_pairs(cov, 100, 0.0)
-    np.testing.assert_allclose(found.rho, sorted(best, reverse=True), atol=1e-6)
-    Gx, Gxy, Gy = cov.grams(found.A.toarray(), found.B.toarray())
+    found = cluster_pairs(cov, 100)
+    # A view with fewer columns than places has pairs of nothing, with correlations of 0.
+    expect = np.zeros(len(found.rho))
+    expect[: len(best)] = sorted(best, reverse=True)
+    np.testing.assert_allclose(found.rho, expect, atol=1e-6)
+    Gx, Gxy, Gy = cov.grams(*(W[:, : len(best)].toarray() for W in (found.A, found.B)))
     np.testing.assert_allclose(np.diag(Gx), 1, atol=1e-6)
     np.testing.assert_allclose(np.diag(Gy), 1, atol=1e-6)
-    np.testing.assert_allclose(np.diag(Gxy), found.rho, atol=1e-6)
+    np.testing.assert_allclose(np.diag(Gxy), expect[: len(best)], atol=1e-6)
 
 
 def test_only_the_best_are_returned(views):
     cov = operator(*map(sp.csr_array, views), ridge=1e-3)
-    rho = cluster_pairs(cov, 100, 0.0).rho
-    np.testing.assert_allclose(cluster_pairs(cov, 3, 0.0).rho, rho[:3])
-    least = (rho[1] + rho[2]) / 2
-    np.testing.assert_allclose(cluster_pairs(cov, 100, least).rho, rho[:2])
-    assert cluster_pairs(cov, 100, 1.0).A.shape == (views[0].shape[1], 0)
+    rho = cluster_pairs(cov, 100).rho
+    np.testing.assert_allclose(cluster_pairs(cov, 3).rho, rho[:3])
+
+
+def in_blocks(X, y, rows, ridge=1e-3):
+    """The operator on blocks of so many rows."""
+    cov = operator(X, y, ridge=ridge)
+    cov.views.block_rows = rows
+    assert len(list(cov.views.blocks())) > 1
+    return cov
+
+
+def test_blocks_add_up(views):
+    X, y = map(sp.csr_array, views)
+    whole = cluster_pairs(operator(X, y, ridge=1e-3), 100).rho
+    np.testing.assert_allclose(cluster_pairs(in_blocks(X, y, 300), 100).rho, whole, rtol=1e-12)
 
 
 def test_clusters_solved_one_at_a_time(views, monkeypatch):
     cov = operator(*map(sp.csr_array, views), ridge=1e-3)
-    rho = cluster_pairs(cov, 100, 0.0).rho
-    monkeypatch.setattr(module, "AT_ONCE", 1)
-    np.testing.assert_allclose(cluster_pairs(cov, 100, 0.0).rho, rho, rtol=1e-12)
+    rho = cluster_pairs(cov, 100).rho
+    monkeypatch.setattr(module, "STACK", 1)
+    np.testing.assert_allclose(cluster_pairs(cov, 100).rho, rho, rtol=1e-12)
 
 
 def test_columns_that_coincide_do_not_break_the_factors(views):
     X, y = views
     X, y = np.hstack([X, X]), np.hstack([y, y])
-    found = cluster_pairs(operator(*map(sp.csr_array, (X, y)), ridge=0.0), 100, 0.0)
+    found = cluster_pairs(operator(*map(sp.csr_array, (X, y)), ridge=0.0), 100)
     assert np.all(np.isfinite(found.A.data))
     assert np.all(np.isfinite(found.B.data))
     assert found.rho[0] <= 1 + 1e-6
@@ -116,24 +133,42 @@ def test_columns_without_a_link_are_in_no_cluster():
     assert members(none) == set()
 
 
-def test_rare_columns_have_about_the_entries_asked_for(rng):
+@pytest.mark.parametrize("signs", [False, True])
+def test_rare_columns_have_about_the_entries_asked_for(rng, signs):
     density = np.concatenate([np.full(20, 0.5), np.full(50, 0.02)])
-    X = sp.csr_array((rng.random((4000, 70)) < density).astype(float))
-    x, y = rare_columns(operator(X, X, ridge=1e-3), 2.3)
+    X = (rng.random((4000, 70)) < density).astype(float)
+    if signs:
+        X *= rng.choice([-1.0, 1.0], X.shape)
+    counts = clusters._stored(operator(sp.csr_array(X), X, ridge=1e-3))
+    np.testing.assert_array_equal(counts[0], np.count_nonzero(X, axis=0))
+    np.testing.assert_array_equal(counts[1], np.full(70, 4000))
+    x, y = rare_columns([counts[0], counts[0]], 4000, 2.3)
     assert set(x) == set(y) == set(range(20, 70))
-    assert len(np.concatenate(rare_columns(operator(X, X, ridge=1e-3), 1.0))) == pytest.approx(50, abs=5)
+    assert len(np.concatenate(rare_columns([counts[0], counts[0]], 4000, 1.0))) == pytest.approx(50, abs=5)
 
 
-def test_too_many_products_are_not_gathered(monkeypatch):
-    X, y = crowd(2000, 100)
-    cov = operator(X, y, ridge=1e-3)
-    assert clusters_of(cov) is not None
-    monkeypatch.setattr(clusters, "PRODUCTS", 0)
-    assert clusters_of(cov) is None
-    assert cluster_pairs(cov, 10, 0.0) is None
+def test_the_longest_rows_are_left_out_where_products_are_many(views):
+    """Otherwise one row would take the products of all of its columns with each other."""
+    X, y = (sp.vstack([sp.csr_array(Z), sp.csr_array(np.ones((1, Z.shape[1])))], format="csr") for Z in views)
+    assert members(clusters_of(operator(X, y, ridge=1e-3))) == expected()
 
 
-def test_fewer_columns_are_looked_at_where_products_are_many(monkeypatch):
+def test_a_long_row_makes_no_products_between_clusters(rng):
+    """Some 4,000 clusters of a column of each view, and a row that has all columns of x."""
+    events = rng.integers(0, 4000, 20000)
+    Z = sp.csr_array((np.ones(20000), (np.arange(20000), events)), shape=(20000, 4000))
+    X = sp.vstack([Z, sp.csr_array(np.ones((1, 4000)))], format="csr")
+    y = sp.vstack([Z, sp.csr_array((1, 4000))], format="csr")
+    cov, c = operator(X, y, ridge=1e-4), Clusters(*(np.arange(4000) for _ in range(4)))
+    tracemalloc.start()
+    try:
+        best_pairs(cov, c, 100)
+        assert tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_fewer_columns_are_looked_at_where_sums_do_not_fit(monkeypatch):
     asked = []
     few = clusters._clusters
 
@@ -145,10 +180,20 @@ def test_fewer_columns_are_looked_at_where_products_are_many(monkeypatch):
     X = sp.random_array((500, 300), density=0.05, rng=np.random.default_rng(0), format="csr")
     assert clusters_of(operator(X, X, ridge=1e-3)) is not None
     assert asked[0] > asked[1] > asked[2] > 0
+    monkeypatch.setattr(clusters, "_clusters", lambda *args: None)
+    assert clusters_of(operator(X, X, ridge=1e-3)) is None
+    assert cluster_pairs(operator(X, X, ridge=1e-3), 10) is None
+
+
+def test_sums_that_do_not_fit_are_not_gathered():
+    cov, every = in_blocks(*crowd(4000, 600), 1000), np.arange(1200)
+    assert clusters._clusters(cov, every, every) is not None
+    with config_context(working_memory=0.1):
+        assert clusters._clusters(cov, every, every) is None
 
 
 def test_data_without_clusters_have_no_pairs(rng):
     X, y = (sp.csr_array(np.kron(np.eye(2), np.ones((50, 1))) * v) for v in (1.0, 2.0))
     c = Clusters(*(np.zeros(0, int) for _ in range(4)))
-    found = best_pairs(operator(X, y[rng.permutation(100)], ridge=1e-3), c, 5, 0.0)
+    found = best_pairs(operator(X, y[rng.permutation(100)], ridge=1e-3), c, 5)
     assert found.A.shape == found.B.shape == (2, 0)

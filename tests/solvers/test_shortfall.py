@@ -68,6 +68,6 @@ def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, least, tol, 
 )
 def test_a_crowd_is_mentioned_where_it_leaves_something_to_miss(solution, rho, said):
     found = crowded(ended(solution, crowded=True, correlations=np.array(rho)))
-    assert ["better ones may be missing" in text for text in found] == [True] * said
+    assert ["better pairs may be missing" in text for text in found] == [True] * said
     assert not crowded(ended(solution, correlations=np.array(rho)))
     assert not crowded(ended(solution, "iterations", crowded=True, correlations=np.array(rho)))

@@ -1,4 +1,4 @@
-"""Clusters of rare columns that go together: a pair of both views rests on most of one where it is rare."""
+"""Clusters of rare columns, joined by their correlations with the other view."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..data.blocks import ENTRY_BYTES
 from ..data.views import Block
 from ..machine.arrays import Array
 from ..machine.memory import budget
-from .head_columns import frequencies, pairs_in_rows
 from .heads import unit_columns
 from .moments import shifted
 from .rows import RowCovariance
 
-# Entries that a row has, on average, in the columns that are looked at. There are fewer where a block would
-# have more products than so many for each of its entries.
-ENTRIES, PRODUCTS = (8.0, 4.0, 2.0), 4
-# Squared correlations from which columns go together, from weak to strong: each cluster is that of the
-# weakest at which it is no larger than this, both views together.
+# Entries of a row, on average, in the columns looked at: fewer if sums of products do not fit into memory.
+ENTRIES = (8.0, 2.0, 0.5)
+# Products of a block for each of its entries: the longest rows are left out if there are more. A pass has 25.
+PRODUCTS = 4
+# Squared correlations that join columns. A cluster of more columns than LARGEST, both views together, loses
+# its links level by level until it falls apart. Coarser levels missed more (docs/decisions/0014).
 LINKS, LARGEST = tuple(0.02 * 1.2**i for i in range(22)), 64
 
 
@@ -38,7 +38,6 @@ class Clusters(NamedTuple):
         """The clusters of the columns of both views, one after the other."""
         return np.concatenate([self.of_x, self.of_y])
 
-    @property
     def sizes(self) -> Array:
         """The columns that each cluster has in the view of which it has more."""
         count = int(self.numbers.max(initial=-1)) + 1
@@ -46,37 +45,56 @@ class Clusters(NamedTuple):
 
 
 def clusters_of(cov: RowCovariance) -> Clusters | None:
-    """Clusters of rare columns by their correlations with the other view: one to three passes over the rows.
+    """Clusters of rare columns: two passes over the rows, or up to four where sums do not fit at once.
 
-    None if products of entries of the same row are too many. Columns that many rows have are left out.
+    None if they never do. Columns that many rows have are left out.
     """
+    counts = _stored(cov)
     for entries in ENTRIES:
-        found = _clusters(cov, *rare_columns(cov, entries))
+        found = _clusters(cov, *rare_columns(counts, cov.n, entries))
         if found is not None:
             return found
     return None
 
 
-def rare_columns(cov: RowCovariance, entries: float) -> tuple[Array, Array]:
-    """The columns that fewest rows have, so many that a row has about so many entries in them."""
-    varying = [np.flatnonzero(m.var > 0) for m in cov.moments.views]
-    often = np.concatenate([f[i] / (1 + f[i]) for f, i in zip(frequencies(cov), varying, strict=True)])
-    order = np.argsort(often, kind="stable")
-    rare = np.zeros(len(often), bool)
-    rare[order[np.cumsum(often[order]) <= entries]] = True
-    x, y = np.split(rare, [len(varying[0])])
-    return varying[0][x], varying[1][y]
+def _stored(cov: RowCovariance) -> list[Array]:
+    """The number of stored entries of every column, 0 for those that do not vary: one pass."""
+
+    def part(block: Block) -> tuple[Array, ...]:
+        return tuple(
+            np.bincount(z.indices, minlength=z.shape[1]) if sp.issparse(z) else np.full(z.shape[1], len(z))
+            for z in block.views
+        )
+
+    counts = cov.views.sum(part, np.float64)
+    return [np.where(m.var > 0, c, 0) for c, m in zip(counts, cov.moments.views, strict=True)]
+
+
+def rare_columns(counts: list[Array], n: int, entries: float) -> tuple[Array, Array]:
+    """The columns with the fewest of these counts, so many that n rows have about `entries` each in them."""
+    present = [np.flatnonzero(c) for c in counts]
+    count = np.concatenate([c[i] for c, i in zip(counts, present, strict=True)])
+    order = np.argsort(count, kind="stable")
+    rare = np.zeros(len(count), bool)
+    rare[order[np.cumsum(count[order]) <= entries * n]] = True
+    x, y = np.split(rare, [len(present[0])])
+    return present[0][x], present[1][y]
 
 
 def _clusters(cov: RowCovariance, x: Array, y: Array) -> Clusters | None:
-    """Clusters of these columns; None if products are too many."""
+    """Clusters of these columns; None if the sums of their products do not fit into memory."""
     shifts, most = cov.shifts, budget() // (2 * ENTRY_BYTES)
 
     # No reference to cov: on a cluster of machines, the function is sent with all it refers to.
     def part(block: Block) -> Any:
         a, b = rows_of(block, shifts, (x, y))
-        if pairs_in_rows(a, b) > min(most, PRODUCTS * sum(map(_entries, block.views))):
-            return None
+        products = np.diff(a.indptr).astype(np.int64) * np.diff(b.indptr)
+        allowed = min(most, PRODUCTS * sum(z.nnz if sp.issparse(z) else z.size for z in block.views))
+        if products.sum() > allowed:
+            # A long row says little about each pair of its columns.
+            order = np.argsort(products, kind="stable")
+            few = np.sort(order[np.cumsum(products[order]) <= allowed])
+            a, b = a[few], b[few]
         return sp.csr_array(a.T) @ b
 
     def combine(G: Any, H: Any) -> Any:
@@ -101,7 +119,7 @@ def linked_columns(x: Array, y: Array, i: Array, j: Array, strength: Array) -> C
     i, j, strength = i[linked], j[linked], strength[linked]
     p, first = len(x) + len(y), len(x)
     number, count, of_y = np.full(p, -1), 0, np.arange(p) >= first
-    # Those of a maximum spanning tree join the same columns at any strength.
+    # The links of a maximum spanning tree join the same columns, whatever the least strength.
     tree = sp.coo_array(minimum_spanning_tree(sp.csr_array((1 / strength, (i, j + first)), shape=(p, p))))
     i, j, strength = tree.row, tree.col, 1 / tree.data
     for least in LINKS:
@@ -110,8 +128,8 @@ def linked_columns(x: Array, y: Array, i: Array, j: Array, strength: Array) -> C
         i, j, strength = i[strong], j[strong], strength[strong]
         graph = sp.coo_array((np.ones(len(i), np.int8), (i, j)), shape=(p, p))
         total, part = connected_components(graph, directed=False)
-        size, of_both = np.bincount(part, minlength=total), np.bincount(part[of_y], minlength=total)
-        done = (size <= LARGEST) & (of_both > 0) & (of_both < size)
+        size, in_y = np.bincount(part, minlength=total), np.bincount(part[of_y], minlength=total)
+        done = (size <= LARGEST) & (in_y > 0) & (in_y < size)
         chosen = done[part]
         number[chosen] = count + (np.cumsum(done) - 1)[part[chosen]]
         count += int(done.sum())
@@ -125,7 +143,3 @@ def rows_of(block: Block, shifts: Any, columns: tuple[Array, Array]) -> list[Any
         sp.csr_array(shifted(z, shift)).astype(np.float64)[:, i]
         for z, shift, i in zip(block.views, shifts, columns, strict=True)
     ]
-
-
-def _entries(z: Any) -> int:
-    return int(z.nnz) if sp.issparse(z) else z.size

@@ -46,7 +46,7 @@ def strengths(cov: RowCovariance, x: Array, y: Array) -> tuple[Array, Array] | t
         head_x, head_y = a[:, heads[0]], b[:, heads[1]]
         # Pairs of columns in the head, most of all, are left out.
         factors = (rare_x, head_y), (head_x, rare_y), (rare_x, rare_y)
-        if sum(pairs_in_rows(left, right) for left, right in factors) > most:
+        if sum(_pairs_in_rows(left, right) for left, right in factors) > most:
             return None
         return tuple(sp.csr_array(left.T) @ right for left, right in factors)
 
@@ -71,7 +71,7 @@ def strengths(cov: RowCovariance, x: Array, y: Array) -> tuple[Array, Array] | t
     return found[0], found[1]
 
 
-def pairs_in_rows(x: Any, y: Any) -> int:
+def _pairs_in_rows(x: Any, y: Any) -> int:
     """How many pairs of stored entries of x and y are in the same row."""
     return int(np.diff(x.indptr).astype(np.int64) @ np.diff(y.indptr).astype(np.int64))
 

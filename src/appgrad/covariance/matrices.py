@@ -147,6 +147,10 @@ class MatrixCovariance:
             raise ValueError(f"matrices have no preconditioner {kind!r}")
         return jacobi(self) if kind == "jacobi" else low_rank(self, jacobi(self), rng)
 
+    def on_matrices(self) -> MatrixCovariance:
+        """This operator itself."""
+        return self
+
     def restricted(self, x: Array, y: Array) -> Matrices:
         """The matrices of these columns, without the ridge."""
         Sx, Sxy, Sy = self.matrices

@@ -51,8 +51,8 @@ class Watch(NamedTuple):
         little = max(missing, by_gains(totals)) <= tol * total
         return Watch(totals, missing, self.below if little else 0, least)
 
-    def known(self, tol: float) -> Watch:
-        """Return the watch of a run that knows the best pairs: only residuals tell what it misses."""
+    def anew(self, tol: float) -> Watch:
+        """Return the watch of a run whose gains so far say nothing: it is settled if residuals say so."""
         total = self.totals[-1]
         return self._replace(totals=(total,), below=IN_A_ROW if self.missing <= tol * total else 0)
 

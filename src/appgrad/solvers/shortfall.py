@@ -197,7 +197,7 @@ def leaves_little(outcome: Outcome, times: float = 1.0) -> bool:
 
 
 def crowded(outcome: Outcome) -> list[str]:
-    """A remark on a run that ended although clusters of rare columns had more pairs near its last one."""
+    """A remark on a run that has not looked at all clusters of rare columns with pairs near its last one."""
     rho, one = outcome.solution.correlations, ONE * outcome.options.tol
     if outcome.progress.stopped != "converged" or not outcome.solution.crowded:
         return []
@@ -205,7 +205,7 @@ def crowded(outcome: Outcome) -> list[str]:
         return []
     return [
         f"{outcome.options.solver}: correlations crowd together, and there are more clusters of rare columns "
-        f"with pairs nearly as good as the last one found: better ones may be missing. {_compare(outcome)}"
+        f"than could be looked at: better pairs may be missing. {_compare(outcome)}"
     ]
 
 

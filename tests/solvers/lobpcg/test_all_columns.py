@@ -7,7 +7,7 @@ from sklearn import config_context
 from appgrad import CCA
 from appgrad.data.arrays import ArrayViews
 from appgrad.solvers.lobpcg import iteration
-from appgrad.solvers.lobpcg.all_columns import all_pairs, look_for
+from appgrad.solvers.lobpcg.all_columns import AllColumns, all_columns_for
 from helpers import operator
 from lobpcg_helpers import crowd, fitted, topics
 
@@ -39,10 +39,26 @@ def test_crowds_are_known_and_not_warned_of(problem):
     assert not warned
 
 
+def test_a_run_that_knows_all_ends(monkeypatch):
+    looks, looked = [], iteration.LOBPCG._with_all_pairs
+
+    def counted(self, state, cov):
+        looks.append(len(looks))
+        return looked(self, state, cov)
+
+    monkeypatch.setattr(iteration.LOBPCG, "_with_all_pairs", counted)
+    X, y = crowd(2000, 550, 2, 10, 0.02, 3)
+    best = CCA(5, solver="exact", ridge=1e-5).fit(X, y).canonical_correlations_
+    model, _ = fitted(X, y, 5, ridge=1e-5)
+    assert looks == [0]
+    assert best.sum() - model.history_[-2]["tcc"] > 1e-7
+    assert abs(best.sum() - model.history_[-1]["tcc"]) < 1e-7
+
+
 def test_a_run_on_few_columns_probes_no_more(monkeypatch):
     X, y = (Z.toarray() for Z in topics(8000, 300, 200))
     model, _ = fitted(X, y, 3)
-    monkeypatch.setattr(iteration.LOBPCG, "_is_worth_a_look", lambda *args: False)
+    monkeypatch.setattr(iteration.LOBPCG, "_looks_at_all", lambda *args: False)
     longer, _ = fitted(X, y, 3)
     assert model.n_passes_ < longer.n_passes_ / 2
     best = CCA(3, solver="exact").fit(X, y).canonical_correlations_
@@ -51,17 +67,17 @@ def test_a_run_on_few_columns_probes_no_more(monkeypatch):
 
 def test_no_look_where_the_matrices_do_not_fit():
     views = ArrayViews(*crowd(2000, 600))
-    assert look_for(views, 4).few
+    assert all_columns_for(None, views, 4, np.inf).in_crowds
     with config_context(working_memory=1):
-        assert not look_for(views, 4).few
-        assert look_for(views, 4).steps == np.inf
+        assert all_columns_for(None, views, 4, np.inf) is None
 
 
 def test_no_look_where_it_would_take_long():
-    assert not look_for(ArrayViews(*crowd(2000, 900, 2)), 4).steps < 40
     rng = np.random.default_rng(0)
     wide = ArrayViews(rng.standard_normal((200, 1700)), rng.standard_normal((200, 1700)))
-    assert not look_for(wide, 4).steps < 40
+    assert all_columns_for(None, wide, 4, np.inf).steps > 40
+    assert all_columns_for(None, ArrayViews(*crowd(2000, 900, 2)), 4, np.inf).steps > 40
+    assert all_columns_for(None, wide, 4, 1.0) is None
 
 
 def test_a_look_keeps_the_passes_allowed():
@@ -75,7 +91,7 @@ def test_a_look_keeps_the_passes_allowed():
 def test_all_pairs_are_those_of_the_exact_solver(dense):
     X, y = crowd(2000, 100)
     cov = operator(X, y, ridge=1e-4, dense=dense)
-    found = all_pairs(cov, 5)
+    found = AllColumns(cov).pairs(5)
     Gx, Gxy, Gy = cov.grams(found.A, found.B)
     best = CCA(5, solver="exact", ridge=1e-4).fit(X, y).canonical_correlations_
     np.testing.assert_allclose(Gxy, np.diag(best), atol=1e-8)

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA
+from appgrad.covariance import clusters
 from appgrad.solvers.lobpcg import iteration, solver
+from appgrad.solvers.lobpcg import rare_pairs as rare_module
 from appgrad.solvers.lobpcg.algebra import measured
-from appgrad.solvers.lobpcg.all_columns import Look
-from appgrad.solvers.lobpcg.rare_pairs import CLUSTER_PASSES, JOINED, RarePairs, rare_pairs
+from appgrad.solvers.lobpcg.rare_pairs import AT_ONCE, JOINED, PASSES, RareColumns, RarePairs
 from helpers import operator
 from lobpcg_helpers import crowd, fitted
 
@@ -27,7 +29,7 @@ CROWD = (8000, 600, 2, 10, 0.02, 3)
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """These columns count as too many to look at the covariances of all."""
-    monkeypatch.setattr(solver, "look_for", lambda views, k: Look())
+    monkeypatch.setattr(solver, "all_columns_for", lambda *args: None)
 
 
 @pytest.fixture(scope="module", params=CROWDS, ids=[str(i) for i in range(len(CROWDS))])
@@ -47,74 +49,103 @@ def test_pairs_of_a_crowd_are_found(problem, seed):
     assert np.max(best - rho) <= 1e-3
 
 
-def test_no_look_where_correlations_are_low(monkeypatch):
+@pytest.fixture
+def looks(monkeypatch):
+    """How many pairs joined at each look."""
+    joined, pairs = [], RareColumns.pairs
+
+    def counted(self, known, least, offered):
+        found = pairs(self, known, least, offered)
+        joined.append(len(found.chosen))
+        return found
+
+    monkeypatch.setattr(RareColumns, "pairs", counted)
+    return joined
+
+
+def test_no_look_where_correlations_are_low(looks):
     """A larger ridge leaves less of rare columns."""
-    monkeypatch.setattr(iteration, "rare_pairs", None)
     X, y = crowd(8000, 600, 2, 10, 0.02, 1)
     model, warned = fitted(X, y, 10, ridge=1e-1)
     assert not warned
     assert model.canonical_correlations_[-1] < 0.5
+    assert looks == []
+
+
+def test_a_long_row_does_not_hide_clusters(problem):
+    X, y, k, ridge, _ = problem
+    X, y = (sp.vstack([Z, np.ones((1, Z.shape[1]))], format="csr") for Z in (X, y))
+    best = CCA(k, solver="exact", ridge=ridge).fit(X, y).canonical_correlations_
+    model, _ = fitted(X, y, k, ridge=ridge)
+    assert 1 - model.canonical_correlations_.sum() / best.sum() <= 3e-4
+    assert np.max(best - model.canonical_correlations_) <= 1e-3
+
+
+def test_looks_go_on_while_they_bring_something(looks):
+    fitted(*crowd(*CROWD), 10, ridge=1e-5)
+    assert len(looks) > 1
+    assert looks[0] > 0
+    assert looks[-1] == 0
 
 
 def test_a_run_that_cannot_be_sure_says_why(monkeypatch):
     """There are always others, as good as the last pair."""
     X, y = crowd(*CROWD)
     p, q = X.shape[1], y.shape[1]
-    monkeypatch.setattr(
-        iteration, "rare_pairs", lambda cov, known, least: RarePairs(np.zeros((p, 0)), np.zeros((q, 0)), True)
-    )
-    with pytest.warns(UserWarning, match="there are more clusters of rare columns with pairs nearly as good"):
+    more = RarePairs(np.zeros((p, 0)), np.zeros((q, 0)), np.zeros(0, int), True)
+    monkeypatch.setattr(RareColumns, "pairs", lambda *args: more)
+    with pytest.warns(ConvergenceWarning, match="more clusters of rare columns than could be looked at"):
         CCA(10, solver="lobpcg", ridge=1e-5, random_state=0).fit(X, y)
 
 
-def test_looks_go_on_while_they_bring_something(monkeypatch):
-    looks = []
-
-    def counted(cov, known, least):
-        found = rare_pairs(cov, known, least)
-        looks.append(found.A.shape[1])
-        return found
-
-    monkeypatch.setattr(iteration, "rare_pairs", counted)
-    fitted(*crowd(*CROWD), 10, ridge=1e-5)
-    assert len(looks) > 1
-    assert looks[0] > 0
+def test_a_run_whose_sums_do_not_fit_says_so(monkeypatch):
+    monkeypatch.setattr(clusters, "_clusters", lambda *args: None)
+    with pytest.warns(ConvergenceWarning, match="more clusters of rare columns than could be looked at"):
+        CCA(10, solver="lobpcg", ridge=1e-5, random_state=0).fit(*crowd(*CROWD))
 
 
-def test_a_run_without_room_for_a_look_ends(monkeypatch):
-    monkeypatch.setattr(iteration, "rare_pairs", lambda cov, known, least: None)
-    model, _ = fitted(*crowd(*CROWD), 10, ridge=1e-5)
-    assert model.n_iter_[0] < 30
-
-
-@pytest.mark.parametrize("passes", [104, 130])
-def test_passes_allowed_are_kept(passes):
-    X, y = crowd(8000, 400, 3, 5, 0.05, 1)
-    model, _ = fitted(X, y, 4, ridge=1e-6, max_passes=passes)
-    assert model.n_passes_ <= passes
+@pytest.mark.parametrize("passes", [104, 108])
+def test_passes_allowed_are_kept(monkeypatch, passes):
+    """A run that settles just before its passes are used up, and finds something at every look."""
+    X, y = crowd(*CROWD)
+    pairs = RareColumns.pairs
+    monkeypatch.setattr(
+        RareColumns, "pairs", lambda self, known, least, offered: pairs(self, known, least, offered[:0])
+    )
+    monkeypatch.setattr(rare_module, "NEAR", 20)
+    model, warned = fitted(X, y, 10, ridge=1e-6, max_passes=passes)
+    assert passes - 60 < model.n_passes_ <= passes
+    assert warned
 
 
 def test_a_look_takes_no_more_passes_than_are_kept_for_it(monkeypatch):
     X, y = crowd(*CROWD)
-    taken, joined = [], iteration.LOBPCG._joined
+    taken, step = [], iteration.LOBPCG._with_rare_pairs
 
     def counted(self, state, cov):
         before = cov.views.passes
-        found = joined(self, state, cov)
+        found = step(self, state, cov)
         taken.append(cov.views.passes - before)
         return found
 
-    monkeypatch.setattr(iteration.LOBPCG, "_joined", counted)
+    monkeypatch.setattr(iteration.LOBPCG, "_with_rare_pairs", counted)
     fitted(X, y, 10, ridge=1e-5)
-    assert 2 < max(taken) <= CLUSTER_PASSES
+    assert 2 < max(taken) <= PASSES
+    # Clusters are found once.
+    assert max(taken[1:]) <= JOINED // AT_ONCE
 
 
-def test_a_run_resumed_between_two_looks_goes_on(tmp_path):
+def test_a_run_resumed_between_two_looks_goes_on(tmp_path, looks):
     X, y = crowd(*CROWD)
     params = {"k": 10, "ridge": 1e-5, "checkpoint": tmp_path / "c.npz"}
     whole, _ = fitted(X, y, 10, ridge=1e-5)
-    fitted(X, y, **params, max_iter=whole.n_iter_[0] - 5)
+    all_looks = list(looks)
+    looks.clear()
+    fitted(X, y, **params, max_iter=whole.n_iter_[0] - 2)
+    assert looks == all_looks[: len(looks)]
+    assert 0 < len(looks) < len(all_looks)
     model, _ = fitted(X, y, **params)
+    assert looks == all_looks
     np.testing.assert_allclose(model.canonical_correlations_, whole.canonical_correlations_, atol=1e-6)
 
 
@@ -127,24 +158,26 @@ def test_what_known_pairs_explain_is_left_out():
         seen = rng.random(3000) < rng.random(p)[events] / 4 + 0.7
         rows = np.flatnonzero(seen)
         sides.append(sp.csr_array((np.ones(len(rows)), (rows, events[seen])), shape=(3000, p)))
-    cov = operator(*sides, ridge=1e-4)
+    cov, none = operator(*sides, ridge=1e-4), np.zeros(0, int)
     best = CCA(8, solver="exact", ridge=1e-4).fit(*sides)
     A, B = best.x_weights_, best.y_weights_
     A, B = (W / np.sqrt(np.sum(W * S, axis=0)) for W, S in zip((A, B), cov.squares(A, B), strict=True))
-    last = best.canonical_correlations_[-1]
-    found = rare_pairs(cov, measured(cov, A[:, :5], B[:, :5]), last - 1e-6)
+    known, least = measured(cov, A[:, :5], B[:, :5]), best.canonical_correlations_[-1] - 1e-6
+    found = RareColumns(cov).pairs(known, least, none)
     _, Gxy, _ = cov.grams(found.A, found.B)
     assert len(Gxy) > 3
     assert not found.more
     # The means of columns that share no row correlate them a little.
     np.testing.assert_allclose(np.diag(Gxy)[:3], best.canonical_correlations_[5:], atol=0.01)
-    assert rare_pairs(cov, measured(cov, A, B), 1.0).A.shape == (p, 0)
+    others = RareColumns(cov).pairs(known, least, found.chosen[:2])
+    np.testing.assert_array_equal(others.chosen, found.chosen[2:])
+    assert RareColumns(cov).pairs(measured(cov, A, B), 1.0, none).A.shape == (p, 0)
 
 
 def test_more_pairs_than_may_join_are_mentioned():
     X, y = crowd(20000, 600, 1, 30, 0.02)
     cov = operator(X, y, ridge=1e-6)
     known = measured(cov, np.eye(600, 3), np.eye(600, 3))
-    found = rare_pairs(cov, known, 0.9)
+    found = RareColumns(cov).pairs(known, 0.9, np.zeros(0, int))
     assert found.A.shape == (600, JOINED)
     assert found.more

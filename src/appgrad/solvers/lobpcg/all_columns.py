@@ -15,17 +15,11 @@ from ...machine.memory import budget
 from ...machine.threads import limit_for_factor
 from ..costs import NOMINAL, matrices_needed, matrices_seconds, thin
 
-# Where correlations crowd together, the last one above this, a look is worth so many seconds or passes.
-CROWDED, SOON, PASSES = 0.8, 3.0, 40
-# Passes of a run that looks: over all columns, and products of what was found.
-LOOK = 2
-
-
-class Look(NamedTuple):
-    """Whether a look is worth it where correlations crowd, and how many iterations of a probe it takes."""
-
-    few: bool = False
-    steps: float = np.inf
+# Where correlations crowd together, the last one above this, a look may take so many seconds or passes: a run
+# that crowds slow down takes more.
+CROWDED, SOON, MOST = 0.8, 3.0, 40
+# Passes of a look: the covariances, and products of what was found.
+PASSES = 2
 
 
 class AllPairs(NamedTuple):
@@ -36,25 +30,34 @@ class AllPairs(NamedTuple):
     flops: float
 
 
-def all_pairs(cov: RowCovariance | MatrixCovariance, count: int) -> AllPairs:
-    """Return the `count` best pairs by the covariances of all columns: one pass over the rows."""
-    if isinstance(cov, MatrixCovariance):
-        matrices, squares = cov, 0.0
-    else:
-        matrices, squares = cov.on_matrices(), cov.n * cov.views.entries**2
-    widths = matrices.units.widths
-    with limit_for_factor(max(widths)):
-        wx, wy = matrices.whitened
-        count = min(count, wx.W.shape[1], wy.W.shape[1])
-        P, _, Q, _ = leading_svd(wx.W.T @ matrices.matrices.Sxy @ wy.W, count)
-        return AllPairs(wx.W @ P, wy.W @ Q, squares + 2.0 * sum(widths) ** 3)
+class AllColumns(NamedTuple):
+    """When a run looks at all columns: if correlations crowd, or instead of a probe of more than `steps`."""
+
+    cov: RowCovariance | MatrixCovariance
+    in_crowds: bool = True
+    steps: float = np.inf
+
+    def pairs(self, count: int) -> AllPairs:
+        """Return the `count` best pairs: one pass over the rows, none if there are matrices."""
+        small = self.cov.on_matrices()
+        p1, p2 = small.units.widths
+        with limit_for_factor(max(p1, p2)):
+            wx, wy = small.whitened
+            P, _, Q, _ = leading_svd(wx.W.T @ small.matrices.Sxy @ wy.W, min(count, *wx.W.shape, *wy.W.shape))
+            return AllPairs(wx.W @ P, wy.W @ Q, 2.0 * (p1 + p2) ** 2 * (p1 + p2 + self.cov.n))
 
 
-def look_for(views: Views, k: int) -> Look:
-    """What a look at the covariances of all columns takes, beside passes and a probe."""
-    if matrices_needed(views) > budget():
-        return Look()
-    seconds, part, probe = matrices_seconds(views, NOMINAL), *(thin(views, c, NOMINAL) for c in (k, 1))
-    # An iteration of conjugate gradients needs two of three products.
-    step = 2 / 3 * probe.one + probe.algebra
-    return Look(seconds <= max(SOON, PASSES * (part.one + part.algebra)), seconds / step)
+def all_columns_for(
+    cov: RowCovariance | MatrixCovariance, views: Views, k: int, seconds: float
+) -> AllColumns | None:
+    """When a run for k pairs looks at all columns, None for never.
+
+    The matrices must fit into the memory budget, and the look into half of the seconds left.
+    """
+    took = matrices_seconds(views, NOMINAL)
+    if matrices_needed(views) > budget() or took > seconds / 2:
+        return None
+    part, probe = (thin(views, c, NOMINAL) for c in (k, 1))
+    # An iteration of conjugate gradients takes two of the three products of a pass.
+    steps = took / (2 / 3 * probe.one + probe.algebra)
+    return AllColumns(cov, took <= max(SOON, MOST * (part.one + part.algebra)), steps)

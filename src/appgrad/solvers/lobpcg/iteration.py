@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...covariance.joint import Joint
 from ...covariance.linalg import column_dots
-from ...covariance.matrices import MatrixCovariance
 from ...covariance.operators import Covariance
 from ...covariance.preconditioners import Preconditioner, require_comparable
-from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from ...machine.threads import blas_limit
 from ..canonical import relative, require_directions
@@ -20,6 +18,7 @@ from ..convergence import NOTHING, Watch, by_residuals
 from ..costs import small_flops
 from ..probe import coming, depth, solved_residuals
 from ..problem import Diagnostics
+from . import all_columns, rare_pairs
 from .algebra import (
     Grams,
     Vectors,
@@ -31,9 +30,8 @@ from .algebra import (
     rayleigh_ritz,
     whitened,
 )
-from .all_columns import CROWDED as CROWDED_ALL
-from .all_columns import all_pairs
-from .rare_pairs import AT_ONCE, CROWDED, LOOKS, rare_pairs
+from .all_columns import AllColumns
+from .rare_pairs import AT_ONCE, LOOKS, RareColumns
 
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
 # fall below the first two: rounding of the products is some 1e-6 of them. Or if cancellation is above the
@@ -56,9 +54,10 @@ class State(NamedTuple):
     there should be; `gain` the share of the correlation that the last iteration added; `age` the iterations
     since products were computed anew; `mark` the largest residual and the correlation captured at the last
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
-    missing. `looks` counts those at clusters of rare columns, and it is `crowded` if the last of them brought
-    something, or left something out; None before any. `known` is True once the covariances of all columns
-    have been looked at. `watch` follows what is captured and what is missing.
+    missing. `looks` counts the looks at clusters of rare columns, and `offered` are the candidates that have
+    joined at one; it is `crowded` if the last one added correlation, left candidates out or was not possible,
+    None before any. `known` is True once the covariances of all columns have been used. `watch` follows what
+    is captured and what is missing.
     """
 
     pairs: Vectors
@@ -77,6 +76,7 @@ class State(NamedTuple):
     looks: int = 0
     crowded: bool | None = None
     known: bool = False
+    offered: Array = np.zeros(0, int)
 
     @property
     def is_coarse(self) -> bool:
@@ -104,9 +104,8 @@ class LOBPCG:
     it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
     number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
     does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance. With
-    `sparse` rows, it also looks for pairs of clusters of rare columns. Where columns are `few`, it looks at
-    the covariances of all of them instead; and instead of a probe where that takes more than `whole`
-    iterations. `spent` are the operations that the start has cost.
+    `rare_columns`, it then looks for pairs of clusters of these. `all_columns` says when a look at the
+    covariances of all columns takes the place of both. `spent` are the operations that the start has cost.
     """
 
     n_components: int
@@ -119,9 +118,8 @@ class LOBPCG:
     first: tuple[Array, Array] | None = None
     floor: float = 0.0
     spent: float = 0.0
-    sparse: bool = False
-    few: bool = False
-    whole: float = np.inf
+    rare_columns: RareColumns | None = None
+    all_columns: AllColumns | None = None
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -144,10 +142,10 @@ class LOBPCG:
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
         unsure = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
-        if unsure and self._is_worth_a_look(state):
-            return self._looked(state, cov)
+        if unsure and self._looks_at_all(state):
+            return self._with_all_pairs(state, cov)
         if unsure and state.probed:
-            return self._joined(state, cov)
+            return self._with_rare_pairs(state, cov)
         zx, zy, more = self._probing(state, cov) if unsure else (*_active_directions(state), 0.0)
         after, flops = self._expanded(state, cov, zx, zy)
         if unsure:
@@ -174,23 +172,26 @@ class LOBPCG:
         """True if no look for hidden pairs is needed any more."""
         if state.known or state.watch.has_all(self.n_components, self.tol):
             return True
-        if not state.probed or self._is_worth_a_look(state):
+        if not state.probed or self._looks_at_all(state):
             return False
-        left = self.sparse and state.looks < LOOKS and self._least(state) > CROWDED
-        return not (left and state.crowded is not False)
+        left = state.looks < LOOKS and self._least(state) > rare_pairs.CROWDED
+        return not (self.rare_columns and left and state.crowded is not False)
 
-    def _is_worth_a_look(self, state: State) -> bool:
+    def _looks_at_all(self, state: State) -> bool:
         """True if a look at all columns is to take the place of one at clusters, or of a longer probe."""
+        if self.all_columns is None:
+            return False
         least = self._least(state)
-        if self.few and least > CROWDED_ALL:
+        if self.all_columns.in_crowds and least > all_columns.CROWDED:
             return True
-        return not state.probed and self.whole < min(self.probe, depth(self.floor, least))
+        return not state.probed and self.all_columns.steps < min(self.probe, depth(self.floor, least))
 
-    def _looked(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
+    def _with_all_pairs(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Return the state after the best pairs of all columns have joined the span."""
-        found = all_pairs(cast(RowCovariance | MatrixCovariance, cov), state.width)
+        assert self.all_columns is not None
+        found = self.all_columns.pairs(state.width)
         after, flops = self._expanded(state, cov, found.A, found.B)
-        after = after._replace(known=True, probed=True, watch=after.watch.known(self.tol))
+        after = after._replace(known=True, probed=True, watch=after.watch.anew(self.tol))
         return self._with_diagnostics(after, flops + found.flops)
 
     def _probing(self, state: State, cov: Covariance) -> tuple[Array, Array, float]:
@@ -200,25 +201,29 @@ class LOBPCG:
         found = solved_residuals(cov, self.preconditioner, pairs.products, rho, steps, rng)
         return found.x, found.y, found.flops
 
-    def _joined(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
+    def _with_rare_pairs(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Return the state after pairs of clusters of rare columns have joined the span.
 
-        It is crowded while they bring something, or while there are more of them.
+        It is crowded while there are more of them, or while they add to the correlation.
         """
-        least = self._least(state)
-        found = rare_pairs(cast(RowCovariance, cov), state.pairs, least)
+        assert self.rare_columns is not None
+        found = self.rare_columns.pairs(state.pairs, self._least(state), state.offered)
         if found is None:
-            return self._with_diagnostics(state._replace(looks=LOOKS), 0.0)
+            return self._with_diagnostics(state._replace(looks=LOOKS, crowded=True), 0.0)
         before, total = self._reached(state)[1], 0.0
-        for start in range(0, found.A.shape[1], AT_ONCE):
+        for start in range(0, len(found.chosen), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             state, flops = self._expanded(state, cov, found.A[:, part], found.B[:, part])
             total += flops
-        gained = self._reached(state)[1] - before
-        if found.A.shape[1]:
+        if len(found.chosen):
             # Those that guard the last pair now may grow: a few iterations show it.
             state = state._replace(watch=state.watch._replace(below=0))
-        state = state._replace(looks=state.looks + 1, crowded=found.more or gained > self.tol * before)
+        gained = self._reached(state)[1] - before
+        state = state._replace(
+            looks=state.looks + 1,
+            crowded=found.more or gained > self.tol * before,
+            offered=np.concatenate([state.offered, found.chosen]),
+        )
         return self._with_diagnostics(state, total)
 
     def _ritz(self, cov: Covariance, parts: tuple[Vectors, Vectors, Vectors], grams: Grams, k: int) -> State:
@@ -280,6 +285,7 @@ class LOBPCG:
             looks=state.looks,
             crowded=state.crowded,
             known=state.known,
+            offered=state.offered,
             mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
         )
 
@@ -299,7 +305,8 @@ class LOBPCG:
         total, missing = self._reached(after)[1], after.watch.missing
         watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
         after = after._replace(mark=state.mark, probed=state.probed, watch=watch)
-        after = after._replace(looks=state.looks, crowded=state.crowded, known=state.known)
+        after = after._replace(looks=state.looks, crowded=state.crowded, offered=state.offered)
+        after = after._replace(known=state.known)
         return self._with_diagnostics(after, flops)
 
     def _is_short(self, state: State) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...covariance.cluster_pairs import cluster_pairs
+from ...covariance.cluster_pairs import ClusterPairs, cluster_pairs
 from ...covariance.clusters import ENTRIES
 from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
@@ -19,37 +19,50 @@ from .algebra import Vectors
 # The least share of its variance that a pair of a cluster must have for itself: pairs found explain the rest.
 OWN = 0.1
 # Pairs of clusters count up to this factor of the distance of the last pair found to 1: other columns add to
-# them.
+# them. With 1.5, no simulated crowd of 2,250 columns or more was missed.
 NEAR = 1.5
-# The most pairs of clusters, before those that are explained are left out; those that join the span, and how
-# many at a time.
-CANDIDATES, JOINED, AT_ONCE = 400, 100, 25
-# Looks, while they find something; and the last correlation above which a run looks.
+# Pairs of clusters that are kept, those that join the span at a look, and how many at a time.
+CANDIDATES, JOINED, AT_ONCE = 2000, 100, 25
+# Looks, while they find something; and the last correlation above which a run looks: a lower one leaves more
+# to gain by the gap than crowds do.
 LOOKS, CROWDED = 5, 0.5
-# The most passes of a look: for clusters, their sums, and products of what joins.
-CLUSTER_PASSES = len(ENTRIES) + 1 + JOINED // AT_ONCE
+# The most passes of a look: for counts of entries, clusters, their covariances, and products of what joins.
+PASSES = 1 + len(ENTRIES) + 1 + JOINED // AT_ONCE
 
 
 class RarePairs(NamedTuple):
-    """Columns of weights for both views, and True if there are as good ones beside these."""
+    """Columns of weights for both views, which of the candidates they are, and whether there are others."""
 
     A: Array
     B: Array
+    chosen: Array
     more: bool
 
 
-def rare_pairs(cov: RowCovariance, known: Vectors, least: float) -> RarePairs | None:
-    """The best pairs of clusters that known ones do not explain, near the last correlation found, `least`.
+class RareColumns:
+    """Pairs of clusters of rare columns, found when they are first asked for."""
 
-    None if products are too many for a look.
-    """
-    pairs = cluster_pairs(cov, CANDIDATES, 1 - NEAR * (1 - least))
-    if pairs is None:
-        return None
-    own = np.ones(len(pairs.rho))
-    for Z, SC in ((pairs.A, known.products[0]), (pairs.B, known.products[3])):
-        shared = Z.T @ SC
-        own = np.minimum(own, 1 - np.sum(shared * shared, axis=1))
-    found = np.flatnonzero(own > OWN)
-    A, B = (Z[:, found[:JOINED]].toarray() for Z in (pairs.A, pairs.B))
-    return RarePairs(A, B, len(found) > JOINED or len(own) == CANDIDATES)
+    def __init__(self, cov: RowCovariance) -> None:
+        self._cov = cov
+        self._found: ClusterPairs | None = None
+        self._looked = False
+
+    def pairs(self, known: Vectors, least: float, offered: Array) -> RarePairs | None:
+        """The best pairs near the last correlation found, `least`, that known ones do not explain.
+
+        Without those that were `offered` before. None if sums of products do not fit into memory.
+        """
+        if not self._looked:
+            self._found, self._looked = cluster_pairs(self._cov, CANDIDATES), True
+        if self._found is None:
+            return None
+        A, B, rho = self._found
+        own = np.where(rho >= 1 - NEAR * (1 - least), 1.0, 0.0)
+        own[offered] = 0.0
+        near = np.flatnonzero(own)
+        for Z, SC in ((A, known.products[0]), (B, known.products[3])):
+            shared = Z[:, near].T @ SC
+            own[near] = np.minimum(own[near], 1 - np.sum(shared * shared, axis=1))
+        found = np.flatnonzero(own > OWN)
+        chosen = found[:JOINED]
+        return RarePairs(A[:, chosen].toarray(), B[:, chosen].toarray(), chosen, len(found) > JOINED)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...covariance.matrices import MatrixCovariance
 from ...covariance.operators import Covariance
+from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.views import Views
 from ..batch import BatchSolver, Ready
@@ -25,10 +27,11 @@ from ..shortfall import (
     stalled,
     unprobed,
 )
+from . import all_columns, rare_pairs
 from .algebra import Grams, Vectors
-from .all_columns import LOOK, Look, look_for
+from .all_columns import AllColumns, all_columns_for
 from .iteration import LOBPCG, State
-from .rare_pairs import CLUSTER_PASSES
+from .rare_pairs import RareColumns
 
 # With fewer passes, single precision saves less than it costs: one pass, which measures its result in double
 # precision.
@@ -86,10 +89,10 @@ class LOBPCGSolver(BatchSolver):
         if tol > 0:
             probe, limits = probing(ready.preconditioner, limits, ready.matrices)
         start = self.start(ready, limits, np.float32 if single else None)
-        look = self._look(ready, probe)
-        sparse = probe > 0 and self.gathers and not ready.matrices and not is_full(ready.views)
+        rare, every = self._rare_columns(ready, probe), self._all_columns(ready, probe)
         if limits.passes is not None and not ready.matrices:
-            limits = limits._replace(passes=limits.passes - max(CLUSTER_PASSES * sparse, LOOK * look.few))
+            kept = max(rare_pairs.PASSES * (rare is not None), all_columns.PASSES * (every is not None))
+            limits = limits._replace(passes=limits.passes - kept)
         algorithm = LOBPCG(
             k,
             ready.preconditioner,
@@ -101,21 +104,28 @@ class LOBPCGSolver(BatchSolver):
             first=start.first,
             floor=least_ridge(ready.cov, start.joint),
             spent=start.flops,
-            sparse=sparse,
-            few=look.few,
-            whole=look.steps,
+            rare_columns=rare,
+            all_columns=every,
         )
         return algorithm, limits
 
-    def _look(self, ready: Ready, probe: int) -> Look:
-        """Return what a look at all columns takes, if there may be one."""
+    def _rare_columns(self, ready: Ready, probe: int) -> RareColumns | None:
+        """Return the clusters to look at: those of sparse rows, where passes suffice for a probe."""
+        if not probe or not self.gathers or ready.matrices or is_full(ready.views):
+            return None
+        return RareColumns(cast(RowCovariance, ready.cov))
+
+    def _all_columns(self, ready: Ready, probe: int) -> AllColumns | None:
+        """Return when a run looks at all columns, None for never."""
         k, passes = ready.problem.n_components, ready.options.limits.passes
         if not self.gathers or ready.options.tol == 0:
-            return Look()
+            return None
         if ready.matrices:
-            return Look(few=True)
+            return AllColumns(cast(MatrixCovariance, ready.cov))
         enough = probe > 0 or (ready.preconditioner.is_complete and (passes is None or passes >= ROOM))
-        return look_for(ready.views, k) if enough else Look()
+        return (
+            all_columns_for(cast(RowCovariance, ready.cov), ready.views, k, ready.seconds) if enough else None
+        )
 
     def cost(self, views: Views, k: int, rates: Rates) -> Cost:
         """Return the expected cost: one pass an iteration, and those for the start and a probe."""
