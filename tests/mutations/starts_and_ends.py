@@ -89,13 +89,13 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "left = self.sparse and state.looks < LOOKS and self._least(state) > CROWDED",
+        "left = state.looks < LOOKS and self._least(state) > rare_pairs.CROWDED",
         "left = False",
         "test_looks_go_on_while_they_bring_something",
     ),
     Mutation(
         "solvers",
-        "own = np.minimum(own, 1 - np.sum(shared * shared, axis=1))",
+        "own[near] = np.minimum(own[near], 1 - np.sum(shared * shared, axis=1))",
         "pass",
         "test_what_known_pairs_explain_is_left_out",
     ),
@@ -131,13 +131,13 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "if self.few and least > CROWDED_ALL:",
+        "if self.all_columns.in_crowds and least > all_columns.CROWDED:",
         "if False:",
         "test_crowds_are_known_and_not_warned_of[array2]",
     ),
     Mutation(
         "solvers",
-        "return not state.probed and self.whole < min(self.probe, depth(self.floor, least))",
+        "return not state.probed and self.all_columns.steps < min(self.probe, depth(self.floor, least))",
         "return False",
         "test_a_run_on_few_columns_probes_no_more",
     ),
@@ -149,14 +149,14 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "after = after._replace(known=True, probed=True, watch=after.watch.known(self.tol))",
-        "after = after._replace(probed=True, watch=after.watch.known(self.tol))",
+        "after = after._replace(known=True, probed=True, watch=after.watch.anew(self.tol))",
+        "after = after._replace(probed=True, watch=after.watch.anew(self.tol))",
         "test_a_run_that_knows_all_ends",
     ),
     Mutation(
         "covariance",
-        "done = (size <= LARGEST) & (of_both > 0) & (of_both < size)",
-        "done = (of_both > 0) & (of_both < size)",
+        "done = (size <= LARGEST) & (in_y > 0) & (in_y < size)",
+        "done = (in_y > 0) & (in_y < size)",
         "test_a_large_cluster_falls_apart_at_its_weakest_links",
     ),
     Mutation(
@@ -164,5 +164,29 @@ MUTATIONS = [
         "linked = strength > LINKS[0]",
         "linked = strength >= 0",
         "test_columns_without_a_link_are_in_no_cluster",
+    ),
+    Mutation(
+        "covariance",
+        "if products.sum() > allowed:",
+        "if False:",
+        "test_the_longest_rows_are_left_out_where_products_are_many",
+    ),
+    Mutation(
+        "covariance",
+        "np.unique(Z.row * np.int64(len(number)) + number[Z.col], return_inverse=True)",
+        "np.unique(Z.row * np.int64(len(number)), return_inverse=True)",
+        "test_a_long_row_makes_no_products_between_clusters",
+    ),
+    Mutation(
+        "solvers",
+        "own[offered] = 0.0",
+        "pass",
+        "test_what_known_pairs_explain_is_left_out",
+    ),
+    Mutation(
+        "solvers",
+        "state._replace(looks=LOOKS, crowded=True)",
+        "state._replace(looks=LOOKS, crowded=None)",
+        "test_a_run_whose_sums_do_not_fit_says_so",
     ),
 ]

@@ -11,8 +11,9 @@ from ...covariance.operators import Covariance
 from ...covariance.rows import RowCovariance
 from ...covariance.units import working_dtype
 from ...data.views import Views
+from ...machine.memory import budget
 from ..batch import BatchSolver, Ready
-from ..costs import Cost, Rates, is_full, thin, thin_memory
+from ..costs import Cost, Rates, is_full, matrices_needed, thin, thin_memory
 from ..head_start import head_memory, least_ridge
 from ..probe import probing
 from ..problem import Limits
@@ -132,6 +133,8 @@ class LOBPCGSolver(BatchSolver):
         part, full = thin(views, k, rates), is_full(views)
         memory = thin_memory(views, part.width, DOUBLES)
         memory += int(head_memory(self.head(views, Options(self.name), matrices=False)))
+        look = matrices_needed(views)
+        memory = max(memory, look if look <= budget() else 0)
         return Cost(self.name, float(EXPECTED[full]), AS_LONG[full] * (part.one + part.algebra), memory)
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
