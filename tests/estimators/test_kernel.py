@@ -86,7 +86,9 @@ def test_a_linear_kernel_is_linear_cca_at_every_ridge(ridge, center, params, rng
     model = quiet(model, X, Y)
     np.testing.assert_allclose(model.canonical_correlations_, linear.canonical_correlations_, atol=1e-7)
     np.testing.assert_allclose(model.training_correlations_, linear.training_correlations_, atol=1e-5)
-    assert_same_scores(model.transform(Xt, Yt), linear.transform(Xt, Yt), 1e-4)
+    # Scores of lobpcg hold about sqrt(tol).
+    atol = 5e-4 if params.get("solver") == "lobpcg" else 1e-4
+    assert_same_scores(model.transform(Xt, Yt), linear.transform(Xt, Yt), atol)
 
 
 @pytest.mark.parametrize("approximation", [None, "nystroem", "fourier"])
