@@ -17,7 +17,7 @@ from ..costs import NOMINAL, matrices_needed, matrices_seconds, thin
 
 # Where correlations crowd together, the last one above this, a look may take so many seconds or passes: a run
 # that crowds slow down takes more.
-CROWDED, SOON, MOST = 0.8, 3.0, 40
+CROWDED, SOON, MOST = 0.8, 3.0, 60
 # Passes of a look: the covariances, and products of what was found.
 PASSES = 2
 
