@@ -62,7 +62,7 @@ if __name__ == "__main__":
     rng = np.random.default_rng(0)
     parts = rng.standard_normal((200_000, 100))
     X, y = (da.from_array(part, chunks=(20_000, -1)) for part in (parts[:, :60], parts[:, 60:]))
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         times = []
         for _ in range(22):
             start = time.perf_counter()

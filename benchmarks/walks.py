@@ -87,7 +87,7 @@ def report() -> None:
 
 def dask() -> None:
     """Exact CCA on two Dask workers, which are threads of this process, so that their calls are seen too."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster, Client(cluster):
         CCA(2, solver="exact").fit(*(da.from_array(data, chunks=(500, -1)) for data in views(2000)))
 

@@ -146,7 +146,7 @@ def test_blocks_do_what_they_say(page, small_files, monkeypatch, capsys, request
 def scheduler(_sockets_collected):
     """The address of a small cluster."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster.scheduler_address
 
 
