@@ -5,11 +5,16 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from appgrad import CCA, KernelCCA, SparseCCA, SparseCCACV, plan
 from appgrad.data.sources import as_views
+from appgrad.solvers.lobpcg import solver as lobpcg_solver
+from appgrad.solvers.lobpcg.all_columns import AllColumns
+from appgrad.solvers.lobpcg.rare_pairs import RareColumns
 from dask_helpers import MARKS, PATIENCE, chunked, da, difference, distributed, workers
 from helpers import ITERATIVE, SOLVER_SETTINGS, fitted
+from lobpcg_helpers import crowd
 
 pytestmark = MARKS
 
@@ -155,3 +160,29 @@ def test_dask_is_imported_by_its_users_alone():
     loaded = "'dask' in sys.modules or 'distributed' in sys.modules"
     code = f"import sys, appgrad, appgrad.cli.main; sys.exit({loaded})"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_looks_of_lobpcg_are_the_same_on_workers(client, monkeypatch, few):
+    """Clusters of rare columns, and the covariances of all columns where these are few."""
+    if not few:
+        monkeypatch.setattr(lobpcg_solver, "all_columns_for", lambda *args: None)
+    X, y = crowd(4000, 520, 2, 10, 0.02, 3)
+    asked, best = [], CCA(5, solver="exact", ridge=1e-5).fit(X, y).canonical_correlations_
+    kind = AllColumns if few else RareColumns
+    pairs = kind.pairs
+
+    def counted(*args):
+        asked.append(1)
+        return pairs(*args)
+
+    monkeypatch.setattr(kind, "pairs", counted)
+
+    def in_chunks(Z):
+        parts = (sp.csr_matrix(Z[i : i + 1000]) for i in range(0, Z.shape[0], 1000))
+        return da.concatenate([da.from_array(part, asarray=False, chunks=-1) for part in parts])
+
+    model = fitted(in_chunks(X), in_chunks(y), 5, solver="lobpcg", ridge=1e-5)
+    assert asked
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-3)
+    assert 1 - model.canonical_correlations_.sum() / best.sum() <= 3e-4

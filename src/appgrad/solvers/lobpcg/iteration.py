@@ -210,7 +210,7 @@ class LOBPCG:
         found = self.rare_columns.pairs(state.pairs, self._least(state), state.offered)
         if found is None:
             return self._with_diagnostics(state._replace(looks=LOOKS, crowded=True), 0.0)
-        before, total = self._reached(state)[1], 0.0
+        before, total = self._reached(state)[1], found.flops
         for start in range(0, len(found.chosen), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             state, flops = self._expanded(state, cov, found.A[:, part], found.B[:, part])

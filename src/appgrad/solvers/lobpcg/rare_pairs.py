@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...covariance.cluster_pairs import ClusterPairs, cluster_pairs
-from ...covariance.clusters import ENTRIES
+from ...covariance.clusters import ENTRIES, PRODUCTS
 from ...covariance.rows import RowCovariance
 from ...machine.arrays import Array
 from .algebra import Vectors
@@ -23,20 +23,24 @@ OWN = 0.1
 NEAR = 1.5
 # Pairs of clusters that are kept, those that join the span at a look, and how many at a time.
 CANDIDATES, JOINED, AT_ONCE = 2000, 100, 25
-# Looks, while they find something; and the last correlation above which a run looks: a lower one leaves more
-# to gain by the gap than crowds do.
+# Looks, while they find something; and the last correlation above which a run looks. Crowds below it were not
+# simulated.
 LOOKS, CROWDED = 5, 0.5
 # The most passes of a look: for counts of entries, clusters, their covariances, and products of what joins.
 PASSES = 1 + len(ENTRIES) + 1 + JOINED // AT_ONCE
 
 
 class RarePairs(NamedTuple):
-    """Columns of weights for both views, which of the candidates they are, and whether there are others."""
+    """Columns of weights for both views, which of the candidates they are, and whether there are others.
+
+    `flops` are the most that products of rows took to find them.
+    """
 
     A: Array
     B: Array
     chosen: Array
     more: bool
+    flops: float = 0.0
 
 
 class RareColumns:
@@ -52,8 +56,11 @@ class RareColumns:
 
         Without those that were `offered` before. None if sums of products do not fit into memory.
         """
+        flops = 0.0
         if not self._looked:
             self._found, self._looked = cluster_pairs(self._cov, CANDIDATES), True
+            # Once for the links, once within clusters.
+            flops = 2 * 2.0 * PRODUCTS * self._cov.n * self._cov.views.entries
         if self._found is None:
             return None
         A, B, rho = self._found
@@ -65,4 +72,5 @@ class RareColumns:
             own[near] = np.minimum(own[near], 1 - np.sum(shared * shared, axis=1))
         found = np.flatnonzero(own > OWN)
         chosen = found[:JOINED]
-        return RarePairs(A[:, chosen].toarray(), B[:, chosen].toarray(), chosen, len(found) > JOINED)
+        A, B = A[:, chosen].toarray(), B[:, chosen].toarray()
+        return RarePairs(A, B, chosen, len(found) > JOINED, flops)
