@@ -109,12 +109,39 @@ def test_sparse_blocks_share_what_they_can(rng):
     for block in views.blocks():
         assert np.shares_memory(block.views[0].indices, m.indices)
         assert np.shares_memory(block.views[0].data, m.data)
-        np.testing.assert_array_equal(
-            block.views[0].toarray(), m[block.offset : block.offset + 100].toarray()
-        )
+        rows = slice(block.offset, block.offset + block.n_rows)
+        np.testing.assert_array_equal(block.views[0].toarray(), m[rows].toarray())
     (block, *_) = views.blocks(np.float32)
     assert block.views[0].data.dtype == np.float32
     assert m.data.dtype == np.float64
+
+
+@pytest.mark.parametrize("chosen", [None, slice(1, None, 2)])
+def test_sparse_blocks_have_as_many_entries_each(chosen, rng):
+    """Rows at one end are longer, many are empty, and one is longer than a block."""
+    density = np.linspace(0.5, 0.0, 1000)[:, None]
+    density[700] = 1.0
+    X, Y = (rng.random((1000, p)) < density for p in (40, 3000))
+    Y[:700], Y[701:] = False, False
+    views = ArrayViews(*(sp.csr_array(m.astype(float)) for m in (X, Y)))
+    index = np.arange(1000)
+    if chosen is not None:
+        index = rng.permutation(1000)[chosen]
+        views = views.take(index)
+    views.block_rows = 100
+    blocks = list(views.blocks())
+    assert [block.offset for block in blocks] == list(np.cumsum([0, *(b.n_rows for b in blocks)])[:-1])
+    np.testing.assert_array_equal(np.vstack([b.views[0].toarray() for b in blocks]), X[index])
+    costs = [b.n_rows + sum(m.nnz for m in b.views) for b in blocks]
+    longest = max(np.sum(m[index], axis=1).max() for m in (np.hstack([X, Y]),)) + 1
+    assert 1 < len(blocks) <= -(-len(index) // 100)
+    assert max(costs) <= sum(costs) / -(-len(index) // 100) + longest
+
+
+def test_blocks_of_a_sparse_view_without_entries():
+    views = ArrayViews(sp.csr_array((1000, 3)), sp.csr_array((1000, 2)))
+    views.block_rows = 300
+    assert [block.n_rows for block in views.blocks()] == [250] * 4
 
 
 def test_a_dense_view_beside_a_sparse_one_keeps_blocks_small():

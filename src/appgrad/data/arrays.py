@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,7 +77,8 @@ class ArrayViews(BaseViews):
         if self.sparse:
             # A block's partial sums are dense, O(k p): it has more entries than that. Threads come in twos
             # and fours, and none should wait for another's last block.
-            count = max(1, min(int(n * row_entries / least_entries(sum(self.widths))), 4 * -(-count // 4)))
+            few = int(n * row_entries / least_entries(sum(self.widths)))
+            count = max(1, min(2 if few == 3 else few, 4 * -(-count // 4)))
         return -(-n // count)
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
@@ -85,9 +88,26 @@ class ArrayViews(BaseViews):
     def parts(self, dtype: Any = None) -> Generator[Part, None, None]:
         """Parts whose blocks are cut and converted on demand."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
-        for start in range(0, self.n_samples, self.block_rows):
-            stop = min(start + self.block_rows, self.n_samples)
+        for start, stop in pairwise(self._bounds()):
             yield Part(stop - start, partial(self._block, start, stop, dtype))
+
+    def _bounds(self) -> list[int]:
+        """Where blocks begin, and the end of the rows; sparse blocks are all of as many entries.
+
+        Each thread then has as much to do, where rows at one end are longer than those at the other too.
+        """
+        n = self.n_samples
+        count = -(-n // self.block_rows)
+        if not self.sparse or count == 1:
+            return [*range(0, n, self.block_rows), n]
+        x, y = self.x.indptr, self.y.indptr
+        # A row without entries takes some time as well.
+        before: Callable[[int], int] = partial(_entries_before, x, y)
+        if self.rows is not None:
+            sizes = np.diff(x)[self.rows] + np.diff(y)[self.rows] + 1
+            before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).item
+        parts = (bisect_left(range(n + 1), i * before(n) // count, key=before) for i in range(count + 1))
+        return sorted(set(parts))
 
     def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
         index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
@@ -106,6 +126,11 @@ class ArrayViews(BaseViews):
             "threads": self.threads,
             "places": self.places,
         }
+
+
+def _entries_before(x: Array, y: Array, row: int) -> int:
+    """The entries before a row, and one for each of these rows, from the index pointers of both views."""
+    return int(x[row]) + int(y[row]) + row
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:

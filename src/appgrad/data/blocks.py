@@ -8,9 +8,9 @@ from ..machine.memory import budget
 BLOCK_BYTES = 32 * 2**20
 # Column index and value of one stored entry of a sparse block.
 ENTRY_BYTES = 12
-# Entries of a sparse block for every column: below, adding up partial sums costs as much as the products
-# (a million rows of ten entries: 0.19 s with 2 blocks, 0.20 with 4, 0.21 with 8).
-COALESCED = 4
+# Entries of a sparse block for every column: below, partial sums cost as much as the products
+# (docs/decisions/0001).
+COALESCED = 8
 # Entries of a sparse block at least: fewer are multiplied in less time than it takes to start a thread.
 SPARSE_BLOCK = 10**5
 
