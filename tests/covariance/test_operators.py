@@ -173,6 +173,7 @@ def test_ridge_forms(rng):
 def test_tiles_add_up(kinds, dtype, kernels, rng, monkeypatch):
     """Products by tiles are those of the whole, with scipy's kernels and with its public products."""
     monkeypatch.setattr(thin, "TILE_ROWS", 7)
+    monkeypatch.setattr(thin, "SCORE_BYTES", 300)
     if not kernels:
         monkeypatch.setattr(thin, "_add_scores", thin._public_scores)
         monkeypatch.setattr(thin, "_add_gathered", thin._public_gathered)

@@ -189,11 +189,25 @@ def _pilot(x: Array) -> Array:
     return np.asarray(first + (x[:100] - first).mean(axis=0))
 
 
-def _full_columns(x: Matrix) -> Array:
+def _column_sums(x: Matrix, values: Array) -> Array:
+    """The sum of each column of a CSR block, with these values in the place of its own.
+
+    Not by np.bincount, which makes other threads wait.
+    """
+    of_columns = sp.csr_array((values, x.indices, x.indptr), shape=x.shape).T
+    return np.asarray(of_columns @ np.ones(x.shape[0]))
+
+
+def _stored(x: Matrix) -> Array:
+    """The number of entries that each column of a CSR block has stored."""
+    return _column_sums(x, np.ones(x.nnz))
+
+
+def _full_columns(x: Matrix, stored: Array) -> Array:
     """First-row values of the columns of a CSR block with all entries stored; zero for the others."""
     shift = np.zeros(x.shape[1])
     first = x.indices[: x.indptr[1]]
-    full = np.bincount(x.indices, minlength=x.shape[1])[first] == x.shape[0]
+    full = stored[first] == x.shape[0]
     shift[first[full]] = x.data[: x.indptr[1]][full]
     return shift
 
@@ -206,11 +220,12 @@ def _column_moments(x: Matrix, center: bool) -> ViewMoments:
         d = x - shift
         rest = d.mean(axis=0) if center else shift
         return ViewMoments(shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0))
-    shift = _full_columns(x) if center else np.zeros(x.shape[1])
-    data = x.data - shift[x.indices]
-    stored = np.bincount(x.indices, minlength=x.shape[1])
-    rest = np.bincount(x.indices, data, x.shape[1]) / n if center else np.zeros(x.shape[1])
-    squares = np.bincount(x.indices, (data - rest[x.indices]) ** 2, x.shape[1])
+    stored = _stored(x)
+    shift = _full_columns(x, stored) if center else np.zeros(x.shape[1])
+    data = x.data.astype(np.float64, copy=False)
+    data = data - shift[x.indices] if np.any(shift) else data
+    rest = _column_sums(x, data) / n if center else np.zeros(x.shape[1])
+    squares = _column_sums(x, (data - rest[x.indices]) ** 2)
     return ViewMoments(shift + rest, (squares + (n - stored) * rest**2) / n)
 
 
@@ -275,7 +290,7 @@ def _integer_gram(tile: Array) -> Array:
 def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     """`_dense_scatter` by a sparse product, shifting only the columns with all entries stored."""
     Z = sp.hstack(block.views, format="csr").astype(np.float64, copy=False)
-    shift = _full_columns(Z) if center else np.zeros(Z.shape[1])
+    shift = _full_columns(Z, _stored(Z)) if center else np.zeros(Z.shape[1])
     Z = shifted(Z, shift)
     return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
 

@@ -12,7 +12,7 @@ from ..machine.arrays import EPS, Array, Matrix
 from ..machine.threads import limit_for, over_rows
 from .moments import Moments, shifted
 from .operators import Rounding, diagonals
-from .thin import add_gathered, add_scores, tiles
+from .thin import add_gathered, add_scores, tile_rows, tiles
 from .units import Units
 
 Add = Callable[[list[Array], Matrix, Matrix, slice, Array], None]
@@ -148,7 +148,7 @@ class RowProducts:
             x, y = block.views
             x, y = shifted(x, shift_x), shifted(y, shift_y)
             sums = [np.zeros(shape, dtype) for shape in (*shapes, rest.shape)]
-            ranges = tiles(x.shape[0])
+            ranges = tiles(x.shape[0], tile_rows(x, y, len(rest) * rest.itemsize))
             # Allocate the scores of a tile once: where free memory is handed back at once, as on workers of
             # Dask, allocating them for every tile would take as long as the products.
             room = [np.empty((ranges[0].stop, width), dtype) for width in (c, len(rest) - c, len(rest))]
