@@ -23,6 +23,8 @@ GOLDEN = 0.6180339887498949
 LEAST_VARIANCE = 0.25
 # Rows of the head's covariances that stay in the cache while they are centred.
 CENTRED_ROWS = 64
+# The least ridge of the head's columns, in units of their variances, for covariances in single precision.
+SINGLE = 1e-5
 
 
 class UnitColumns(NamedTuple):
@@ -40,15 +42,14 @@ class UnitColumns(NamedTuple):
 class Head(NamedTuple):
     """Columns of both views in ascending order, and the operator on their covariances, ridge included.
 
-    Its columns are in units of `d`, the inverse standard deviations, so that diagonals are 1; `ridge` is the
-    least of their ridges in these units.
+    Its columns are in units of `d`, the inverse standard deviations, so that diagonals are 1. The covariances
+    are in single precision if the least of their ridges in these units allows it.
     """
 
     x: Array
     y: Array
     d: Array
     cov: MatrixCovariance
-    ridge: float
 
     def spread(self, A: Array, B: Array, widths: tuple[int, ...]) -> tuple[Array, Array]:
         """Weights of all columns of views with these widths: those of the head, and zero elsewhere."""
@@ -95,7 +96,7 @@ def head_of(cov: RowCovariance, x: Array, y: Array, share: float = 1.0) -> Head:
     matrices = _covariances(tuple(products), max(int(sums[-1]), 1), u)
     if share < 1:
         matrices = _of_unit_variance(matrices)
-    return Head(x, y, u.d, MatrixCovariance.of_covariances(matrices), float(u.ridge.min(initial=np.inf)))
+    return Head(x, y, u.d, MatrixCovariance.of_covariances(matrices))
 
 
 def _of_unit_variance(matrices: Matrices) -> Matrices:
@@ -123,10 +124,10 @@ def unit_columns(cov: RowCovariance, columns: tuple[Array, Array]) -> UnitColumn
 
 def _covariances(sums: tuple[Any, ...], n: int, u: UnitColumns) -> Matrices:
     """The covariances of columns in units, ridge included, from sums of products within and between views."""
-    m = sums[0].shape[0]
+    m, dtype = sums[0].shape[0], np.float32 if np.all(u.ridge >= SINGLE) else np.float64
     head, tail = slice(0, m), slice(m, None)
     Sx, Sxy, Sy = (
-        _centred(to_dense(G), n, u, rows, columns)
+        _centred(to_dense(G), n, u, rows, columns, dtype)
         for G, rows, columns in zip(sums, (head, head, tail), (head, tail, tail), strict=True)
     )
     Sx[np.diag_indices(m)] += u.ridge[head]
@@ -134,19 +135,20 @@ def _covariances(sums: tuple[Any, ...], n: int, u: UnitColumns) -> Matrices:
     return Matrices(Sx, Sxy, Sy)
 
 
-def _centred(G: Array, n: int, u: UnitColumns, rows: slice, columns: slice) -> Array:
-    """Covariances in units, in the place of sums of products of these columns with each other."""
+def _centred(G: Array, n: int, u: UnitColumns, rows: slice, columns: slice, dtype: Any) -> Array:
+    """Covariances in units, from sums of products of these columns with each other, which are overwritten."""
     left, right, mean = u.scale[rows] / n, u.scale[columns], u.mean[columns]
+    found = G if G.dtype == dtype else np.empty(G.shape, dtype)
 
     # Some rows at a time: temporary matrices as large as G would take longer than the sums.
     def centre(part: slice) -> None:
         g = G[part]
         g *= left[part, None]
         g *= right
-        g -= u.mean[rows][part, None] * mean
+        np.subtract(g, u.mean[rows][part, None] * mean, out=found[part], casting="same_kind")
 
     over_rows(centre, len(G), CENTRED_ROWS)
-    return G
+    return found
 
 
 def _compact(G: Any) -> Any:

@@ -17,8 +17,6 @@ COUPLING = 0.98
 # First shift of the diagonal if a factorisation fails, in units of the variances. Each further one is a
 # hundred times larger, up to a size at which no matrix of correlations fails.
 SHIFT, LARGEST_SHIFT = 1e-10, 1e6
-# The least ridge of the head's columns, in units of their variances, for a factor in single precision.
-SINGLE = 1e-5
 
 
 class Joint(NamedTuple):
@@ -60,11 +58,8 @@ class Joint(NamedTuple):
 
 
 def joint(head: Head, coupling: float = COUPLING) -> Joint:
-    """The inverse of the coupled covariances of the head, with a shift of the diagonal if they have none.
-
-    Single precision is enough if every ridge is at least 1e-5 of its column's variance.
-    """
-    L, shift = _factored(head, coupling, np.float32) if head.ridge >= SINGLE else None, 0.0
+    """The inverse of the coupled covariances of the head, with a shift of the diagonal if they have none."""
+    L, shift = _factored(head, coupling, np.float32) if head.cov.dtype == np.float32 else None, 0.0
     while L is None:
         if shift > LARGEST_SHIFT:
             raise FloatingPointError("the covariances of the head are not numbers: rescale the columns")

@@ -95,7 +95,7 @@ class MatrixCovariance:
         return Rounding(EPS * (1 + far), condition, terms=self._terms, neglected=lost)
 
     def at(self, dtype: Any) -> MatrixCovariance:
-        """This operator itself: matrices stay in double precision."""
+        """This operator itself: matrices stay in the precision they have."""
         return self
 
     def products(self, A: Array, B: Array, ridge: bool = True) -> tuple[Array, Array, Array, Array]:
@@ -115,7 +115,7 @@ class MatrixCovariance:
     def ridged(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Rx A and Ry B."""
         x, y = self.units.views
-        return x.ridge[:, None] * A, y.ridge[:, None] * B
+        return x.ridge[:, None].astype(A.dtype) * A, y.ridge[:, None].astype(B.dtype) * B
 
     def grams(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """A'Sx A, A'Sxy B, B'Sy B."""
