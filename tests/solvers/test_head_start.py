@@ -13,7 +13,7 @@ from appgrad import CCA
 from appgrad.covariance.heads import head_of
 from appgrad.covariance.joint import joint
 from appgrad.data.arrays import ArrayViews
-from appgrad.solvers.head_start import head_size, least_ridge, start_of
+from appgrad.solvers.head_start import LEAST, LEAST_ROWS, head_size, least_ridge, start_of, summed_share
 from appgrad.solvers.lobpcg.solver import SOLVER
 from appgrad.solvers.problem import Limits
 from appgrad.solvers.protocol import Options
@@ -97,6 +97,30 @@ def test_the_size_of_a_head_follows_the_cost_of_a_pass_and_the_memory(texts):
         assert head_size(many) < 100
     with config_context(working_memory=0.1):
         assert head_size(many) == 0
+
+
+def long_rows(rng, n, p, density):
+    """Two sparse views of n rows of many entries; their p columns correlate in pairs, by 0 to 0.9."""
+    S, rho, full = rng.standard_normal((n, p)), rng.uniform(0, 0.9, p), rng.random((n, p)) < density
+    T = rho * S + np.sqrt(1 - rho**2) * rng.standard_normal((n, p))
+    return sp.csr_array(S * full), sp.csr_array(T * full)
+
+
+def test_sums_of_some_rows_are_for_fewer_columns(rng):
+    """A head of more columns than its rows tell apart is worse than none."""
+    short, long = (ArrayViews(*long_rows(rng, 3000, 1100, density)) for density in (0.015, 0.08))
+    assert summed_share(short) == 1
+    assert summed_share(long) < 0.5
+    assert head_size(short) > 100
+    assert LEAST <= head_size(long) <= summed_share(long) * 3000 / (2 * LEAST_ROWS)
+    assert head_size(ArrayViews(*long_rows(rng, 500, 1100, 0.2))) == 0
+
+
+def test_a_head_does_not_slow_down_long_rows(rng):
+    data = long_rows(rng, 3000, 1100, 0.15)
+    head, without = (fitted(*data, 5, ridge=1e-3, preconditioner=M)[0] for M in ("auto", "jacobi"))
+    assert head.n_iter_[0] < 1.5 * without.n_iter_[0]
+    np.testing.assert_allclose(head.canonical_correlations_, without.canonical_correlations_, atol=1e-3)
 
 
 def als(data, **params):

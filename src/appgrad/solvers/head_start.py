@@ -36,6 +36,9 @@ WORTH, LEAST_WORTH = 1.5, 0.4
 # Where rows are long, the sums of a head are of some of them, which take as long as this many passes; and no
 # more passes are spent on the choice of its columns.
 MOST_SUMS, MOST_COUPLED = 2.2, 1.0
+# Rows for each column of a head, where its sums are of some of the rows. With half as many, correlations by
+# chance make it worse than none (docs/decisions/0014).
+LEAST_ROWS = 4
 # Sparse products with a column that take as long as that of two entries of a row.
 PAIR = 7
 # Components of the pass that the work is compared with.
@@ -46,7 +49,7 @@ MOST, LEAST = 2000, 50
 MATRICES = 4
 # The most iterations on the head's covariances, and the share of the correlation they may leave: a start
 # needs no more digits than the head itself has.
-STEPS, LEFT = 8, 5e-4
+STEPS, LEFT = 8, 1e-3
 # Steps of inverse iteration before them, each of half the work of an iteration.
 INVERSE_STEPS = 2
 # The least share of the head that is worth a pass to choose it by coupling.
@@ -99,6 +102,11 @@ def sums_over_pass(views: Views) -> float:
     return sums / (part.one + part.algebra)
 
 
+def summed_share(views: Views) -> float:
+    """The share of the rows that the sums of a head are of: 1 unless rows are long."""
+    return min(1.0, MOST_SUMS / sums_over_pass(views))
+
+
 def head_size(views: Views) -> int:
     """The columns of each view in the head, 0 for none: the work on it takes about as long as a pass."""
     part = thin(views, COMPONENTS, NOMINAL)
@@ -108,6 +116,9 @@ def head_size(views: Views) -> int:
     sizes = np.arange(LEAST, MOST + 1, 10)
     work = (8 / 6 * sizes**3 + STEPS * 4 * sizes**2 * w) * NOMINAL.factor
     fits = (work <= seconds) & (head_memory(sizes) <= budget())
+    share = summed_share(views)
+    if share < 1:
+        fits &= 2 * LEAST_ROWS * sizes <= share * views.n_samples
     return int(sizes[fits][-1]) if np.any(fits) else 0
 
 
@@ -190,8 +201,7 @@ def _head_start(
     order, sizes = orders(cov), sizes_of(cov, m)
     shares = [BY_COUPLING * count for count in counting(cov, m)]
     x, y = (columns_of(*each) for each in zip(order, (None, None), sizes, shares, strict=True))
-    length = sums_over_pass(cov.views)
-    share = min(1.0, MOST_SUMS / length)
+    share = summed_share(cov.views)
     head = head_of(cov, x, y, share)
     J = joint(head)
     guards = min(RANDOM, min(cov.units.widths) - k)
@@ -201,7 +211,7 @@ def _head_start(
     A, B, rho, steps = _pairs_of(head, J, k, width, rng)
     flops = _flops(cov, head, steps, width)
     unsure = max(shares) >= RARE and 1 - rho.min() > SHORT
-    if unsure and spare >= REPAID and length <= MOST_COUPLED:
+    if unsure and spare >= REPAID and sums_over_pass(cov.views) <= MOST_COUPLED:
         sizes = sizes_of(cov, int(LARGER * m))
         first = (size - int(share * size) for size, share in zip(sizes, shares, strict=True))
         common = [columns_of(*each) for each in zip(order, (None, None), first, shares, strict=True)]
@@ -229,13 +239,13 @@ def _pairs_of(
     """The pairs of the head, the k largest correlations, and the few iterations on its covariances."""
     J, M = J.on_head(), jacobi(head.cov)
     p1, p2 = head.cov.units.widths
-    A, B = M.gaussian(p1, p2, min(width, p1, p2), rng)
+    A, B = (C.astype(head.cov.dtype) for C in M.gaussian(p1, p2, min(width, p1, p2), rng))
     for step in range(INVERSE_STEPS):
         if step:
             A, B = head.cov.squares(A, B)
         # The variances are 1: M^-1 changes nothing.
         J.solve(A, B)
-    algorithm = LOBPCG(k, M, 0.0, joint=J, first=(A, B))
+    algorithm = LOBPCG(k, M, 0.0, single=A.dtype == np.float32, joint=J, first=(A, B))
     state, found = algorithm.init(head.cov, A.shape[1], rng)
     gained, steps = np.inf, 0
     while steps < STEPS:
