@@ -7,7 +7,7 @@ from appgrad import CCA
 from appgrad.datasets import planted
 from appgrad.solvers.problem import Progress
 from appgrad.solvers.protocol import Options, Outcome
-from appgrad.solvers.shortfall import contradicted, crowded, slow
+from appgrad.solvers.shortfall import contradicted, crowded, slow, unlooked
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_slow_run_says_that_a_pair_may_come_late(solution, count, least, tol, 
         progress=outcome.progress._replace(iteration=count), options=Options("lobpcg", tol=tol)
     )
     assert bool(slow(outcome)) == warned
-    assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="iterations")))
+    assert not slow(outcome._replace(progress=outcome.progress._replace(stopped="callback")))
     # Where rows are not sparse, there is no look at clusters, and nothing is known of crowds.
     elsewhere = outcome._replace(solution=outcome.solution._replace(crowded=None))
     assert bool(slow(elsewhere)) == (warned and count > 48)
@@ -70,4 +70,25 @@ def test_a_crowd_is_mentioned_where_it_leaves_something_to_miss(solution, rho, s
     found = crowded(ended(solution, crowded=True, correlations=np.array(rho)))
     assert ["better pairs may be missing" in text for text in found] == [True] * said
     assert not crowded(ended(solution, correlations=np.array(rho)))
-    assert not crowded(ended(solution, "iterations", crowded=True, correlations=np.array(rho)))
+    assert not crowded(ended(solution, "stalled", crowded=True, correlations=np.array(rho)))
+
+
+@pytest.mark.parametrize(
+    ("rho", "unseen", "said"),
+    [
+        ((0.999, 0.997), 0.9956, True),
+        ((0.999, 0.997), 0.9954, False),
+        ((0.999, 0.997), np.nan, True),
+        ((0.999, 0.997), 0.0, False),
+        ((0.95, 0.91), 0.9, True),
+        ((0.95, 0.89), 0.89, False),
+        ((0.99995, 0.9999), 0.9999, False),
+        ((0.9995, 0.9995), 0.9995, True),
+    ],
+)
+def test_a_crowd_that_was_not_looked_at_is_mentioned(solution, rho, unseen, said):
+    changes = {"correlations": np.array(rho), "unseen": unseen}
+    found = unlooked(ended(solution, **changes))
+    assert ["too many for a look" in text for text in found] == [True] * said
+    assert bool(unlooked(ended(solution, "passes", **changes))) == said
+    assert not unlooked(ended(solution, "callback", **changes))

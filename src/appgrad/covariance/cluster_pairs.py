@@ -21,11 +21,15 @@ STACK = 2**21
 
 
 class ClusterPairs(NamedTuple):
-    """Pairs of single clusters, the best first: sparse weights of all columns, and correlations."""
+    """Pairs of single clusters, the best first: sparse weights of all columns, and correlations.
+
+    `looked` is the share of the columns that were looked at.
+    """
 
     A: Any
     B: Any
     rho: Array
+    looked: float
 
 
 class Places(NamedTuple):
@@ -72,7 +76,7 @@ def best_pairs(cov: RowCovariance, c: Clusters, count: int) -> ClusterPairs:
     rho = np.concatenate(found)
     best = np.argsort(-rho, kind="stable")[:count]
     A, B = (_weights(side, p, pairs)[:, best] for side, p in zip(sides, cov.units.widths, strict=True))
-    return ClusterPairs(A, B, rho[best])
+    return ClusterPairs(A, B, rho[best], c.looked)
 
 
 def _places(c: Clusters) -> Places:

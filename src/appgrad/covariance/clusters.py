@@ -26,12 +26,16 @@ LINKS, LARGEST = tuple(0.02 * 1.2**i for i in range(22)), 64
 
 
 class Clusters(NamedTuple):
-    """Columns of both views, and the number of the cluster that each is in."""
+    """Columns of both views, and the number of the cluster that each is in.
+
+    `looked` is the share of the columns that were looked at, in the view of which it is the lower one.
+    """
 
     x: Array
     y: Array
     of_x: Array
     of_y: Array
+    looked: float = 1.0
 
     @property
     def numbers(self) -> Array:
@@ -51,9 +55,11 @@ def clusters_of(cov: RowCovariance) -> Clusters | None:
     """
     counts = _stored(cov)
     for entries in ENTRIES:
-        found = _clusters(cov, *rare_columns(counts, cov.n, entries))
+        rare = rare_columns(counts, cov.n, entries)
+        found = _clusters(cov, *rare)
         if found is not None:
-            return found
+            shares = (len(i) / max(int(np.sum(c > 0)), 1) for i, c in zip(rare, counts, strict=True))
+            return found._replace(looked=min(shares))
     return None
 
 

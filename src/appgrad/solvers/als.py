@@ -221,8 +221,8 @@ class ALSSolver(BatchSolver):
 
     def shortfalls(self, outcome: Outcome) -> list[str]:
         """Return warnings about a run whose result belies its residuals, or that ended on a budget."""
-        found = lost_in_rounding(outcome) + contradicted(outcome) + unprobed(outcome)
-        return found + out_of_budget(outcome)
+        found = lost_in_rounding(outcome) + contradicted(outcome)
+        return found + (out_of_budget(outcome) or unprobed(outcome))
 
 
 SOLVER = ALSSolver()

@@ -269,7 +269,7 @@ class AppGradSolver(BatchSolver):
                 f"{worst:.2g} say that it is not at the solution: it captures a total correlation of "
                 f"{outcome.captured:.4f}. Use a preconditioner, a longer step or a smaller tol"
             )
-        return found + lost_in_rounding(outcome) + unprobed(outcome) + out_of_budget(outcome)
+        return found + lost_in_rounding(outcome) + (out_of_budget(outcome) or unprobed(outcome))
 
 
 def spare_passes(limits: Limits) -> int:

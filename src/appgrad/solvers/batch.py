@@ -187,7 +187,8 @@ class BatchSolver:
 
         def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
             found = finished(cov, k, norm, self.own_norm, rounding, precise, diagnostics, stopped)
-            return found._replace(unprobed=unprobed, crowded=diagnostics.crowded, known=diagnostics.known)
+            crowded, known, unseen = diagnostics.crowded, diagnostics.known, diagnostics.unseen
+            return found._replace(unprobed=unprobed, crowded=crowded, known=known, unseen=unseen)
 
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 

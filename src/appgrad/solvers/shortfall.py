@@ -29,6 +29,8 @@ CONTRADICTED = 10
 # Iterations for each digit of tol, above which a run may have passed over a pair; fewer are enough on sparse
 # rows where all correlations found are above NEAR.
 SLOW, SLOW_NEAR, NEAR = 12, 8, 0.9
+# Pairs below the last one belong to a crowd with it up to this factor of its distance to 1.
+AS_NEAR = 1.5
 # The parameter that sets each budget on which a run may end.
 BUDGETS = {
     "iterations": "max_iter",
@@ -178,9 +180,7 @@ def hidden_pairs(solver: str, solution: Solution) -> list[str]:
 
 def unprobed(outcome: Outcome) -> list[str]:
     """A remark on a run that ended without a look at directions of low variance, for want of passes."""
-    if outcome.progress.stopped != "converged" or not outcome.solution.unprobed:
-        return []
-    if leaves_little(outcome):
+    if not _seems_done(outcome) or not outcome.solution.unprobed or leaves_little(outcome):
         return []
     return [
         f"{outcome.options.solver} takes no look at directions of low variance with so few passes allowed, "
@@ -196,16 +196,42 @@ def leaves_little(outcome: Outcome, times: float = 1.0) -> bool:
     )
 
 
+def _seems_done(outcome: Outcome) -> bool:
+    """True if a run has converged, or has ended on a budget where it might have converged."""
+    return outcome.progress.stopped in ("converged", *BUDGETS)
+
+
+def _leaves_nothing(outcome: Outcome) -> bool:
+    """True if a run holds its promise even if all correlations it was asked for are 1."""
+    far = 1 - outcome.solution.correlations.min()
+    return leaves_little(outcome, ALLOWED) and bool(far <= ONE * outcome.options.tol)
+
+
 def crowded(outcome: Outcome) -> list[str]:
     """A remark on a run that has not looked at all clusters of rare columns with pairs near its last one."""
-    rho, one = outcome.solution.correlations, ONE * outcome.options.tol
-    if outcome.progress.stopped != "converged" or not outcome.solution.crowded:
-        return []
-    if leaves_little(outcome, ALLOWED) and 1 - rho.min() <= one:
+    if not _seems_done(outcome) or not outcome.solution.crowded or _leaves_nothing(outcome):
         return []
     return [
         f"{outcome.options.solver}: correlations crowd together, and there are more clusters of rare columns "
         f"than could be looked at: better pairs may be missing. {_compare(outcome)}"
+    ]
+
+
+def unlooked(outcome: Outcome) -> list[str]:
+    """A remark on a run that ended in a crowd of correlations near 1, and had no look at other pairs of it.
+
+    Pairs outside of the span, each of a few columns, leave no trace in residuals. Simulated crowds of dense
+    rows missed up to 0.0007 of the correlation (docs/decisions/0014).
+    """
+    far, unseen = 1 - outcome.solution.correlations.min(), outcome.solution.unseen
+    if not _seems_done(outcome) or _leaves_nothing(outcome):
+        return []
+    # What is not known may be as near as can be.
+    if far > 1 - NEAR or 1 - unseen > AS_NEAR * far:
+        return []
+    return [
+        f"{outcome.options.solver}: correlations crowd together near 1, and columns are too many for a look "
+        f"at all of them: better pairs may be missing. {_compare(outcome)}, or solver='exact'"
     ]
 
 
@@ -218,7 +244,7 @@ def slow(outcome: Outcome) -> list[str]:
     tol, count, rho = outcome.options.tol, outcome.progress.iteration, outcome.solution.correlations
     sparse = outcome.solution.crowded is not None
     most = SLOW_NEAR if sparse and rho.min() > NEAR else SLOW
-    if outcome.progress.stopped != "converged" or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
+    if not _seems_done(outcome) or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
         return []
     if outcome.solution.known:
         return []

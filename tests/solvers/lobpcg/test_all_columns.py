@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
 from appgrad import CCA
 from appgrad.data.arrays import ArrayViews
@@ -37,6 +39,35 @@ def test_crowds_are_known_and_not_warned_of(problem):
     model, warned = fitted(X, y, k, **params)
     np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-5)
     assert not warned
+
+
+@pytest.mark.parametrize("oversampling", ["auto", 0])
+def test_a_crowd_without_a_look_is_warned_of(oversampling):
+    """Dense rows, or most columns in many rows, where the covariances of all do not fit into memory."""
+    X, y = (Z.toarray() for Z in crowd(8000, 400, 2, 5, 0.05, 1))
+    params = {"solver": "lobpcg", "random_state": 0, "oversampling": oversampling, "ridge": 1e-7}
+    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="too many for a look"):
+        CCA(4, **params).fit(X, y)
+
+
+def test_frequent_columns_are_not_looked_at_in_clusters(rng):
+    """The look at clusters is one at rare columns only."""
+    S, rho = rng.standard_normal((4000, 600)), rng.uniform(0.998, 0.9991, 600)
+    T, full = rho * S + np.sqrt(1 - rho**2) * rng.standard_normal(S.shape), rng.random(S.shape) < 0.2
+    X, y = sp.csr_array(S * full), sp.csr_array(T * full)
+    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="too many for a look"):
+        CCA(4, solver="lobpcg", ridge=1e-6, random_state=0).fit(X, y)
+
+
+def test_strong_pairs_above_others_are_no_crowd(rng):
+    S = rng.standard_normal((4000, 300))
+    rho = np.concatenate([[0.999, 0.998, 0.996, 0.99], np.full(296, 0.3)])
+    X, y = S, rho * S + np.sqrt(1 - rho**2) * rng.standard_normal(S.shape)
+    with config_context(working_memory=1):
+        model, warned = fitted(X, y, 4, ridge=1e-6)
+    assert not warned
+    best = CCA(4, solver="exact", ridge=1e-6).fit(X, y).canonical_correlations_
+    np.testing.assert_allclose(model.canonical_correlations_, best, atol=1e-4)
 
 
 def test_a_run_that_knows_all_ends(monkeypatch):

@@ -92,7 +92,7 @@ def test_a_run_that_cannot_be_sure_says_why(monkeypatch):
     """There are always others, as good as the last pair."""
     X, y = crowd(*CROWD)
     p, q = X.shape[1], y.shape[1]
-    more = RarePairs(np.zeros((p, 0)), np.zeros((q, 0)), np.zeros(0, int), True)
+    more = RarePairs(np.zeros((p, 0)), np.zeros((q, 0)), np.zeros(0, int), True, 1.0)
     monkeypatch.setattr(RareColumns, "pairs", lambda *args: more)
     with pytest.warns(ConvergenceWarning, match="more clusters of rare columns than could be looked at"):
         CCA(10, solver="lobpcg", ridge=1e-5, random_state=0).fit(X, y)
@@ -109,9 +109,11 @@ def test_passes_allowed_are_kept(monkeypatch, passes):
     """A run that settles just before its passes are used up, and finds something at every look."""
     X, y = crowd(*CROWD)
     pairs = RareColumns.pairs
-    monkeypatch.setattr(
-        RareColumns, "pairs", lambda self, known, least, offered: pairs(self, known, least, offered[:0])
-    )
+
+    def again(self, known, least, offered):
+        return pairs(self, known, least, offered[:0])._replace(more=True)
+
+    monkeypatch.setattr(RareColumns, "pairs", again)
     monkeypatch.setattr(rare_module, "NEAR", 20)
     model, warned = fitted(X, y, 10, ridge=1e-6, max_passes=passes)
     assert passes - 60 < model.n_passes_ <= passes

@@ -44,6 +44,8 @@ ZERO = 1000
 # A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
 # captured risen, by these shares; sooner if pairs are missing, since the data then do not seem to have them.
 PATIENCE, SHORT_PATIENCE, FALL, RISE = 100, 5, 0.1, 1e-5
+# The share of the columns above which a look at clusters counts as one at all of them.
+MOST_COLUMNS = 0.5
 
 
 class State(NamedTuple):
@@ -56,8 +58,8 @@ class State(NamedTuple):
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
     missing. `looks` counts the looks at clusters of rare columns, and `offered` are the candidates that have
     joined at one; it is `crowded` if the last one added correlation, left candidates out or was not possible,
-    None before any. `known` is True once the covariances of all columns have been used. `watch` follows what
-    is captured and what is missing.
+    None before any; `looked` is the share of the columns that looks could cover. `known` is True once the
+    covariances of all columns have been used. `watch` follows what is captured and what is missing.
     """
 
     pairs: Vectors
@@ -76,6 +78,7 @@ class State(NamedTuple):
     looks: int = 0
     crowded: bool | None = None
     known: bool = False
+    looked: float = 0.0
     offered: Array = np.zeros(0, int)
 
     @property
@@ -139,6 +142,8 @@ class LOBPCG:
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Take one pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
+        # Matrices in single precision, as those of a head, have no more digits.
+        precise = precise and cov.at(np.float64).dtype == np.float64
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
         unsure = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
@@ -221,6 +226,7 @@ class LOBPCG:
         gained = self._reached(state)[1] - before
         state = state._replace(
             looks=state.looks + 1,
+            looked=found.looked,
             crowded=found.more or gained > self.tol * before,
             offered=np.concatenate([state.offered, found.chosen]),
         )
@@ -285,6 +291,7 @@ class LOBPCG:
             looks=state.looks,
             crowded=state.crowded,
             known=state.known,
+            looked=state.looked,
             offered=state.offered,
             mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
         )
@@ -306,7 +313,7 @@ class LOBPCG:
         watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
         after = after._replace(mark=state.mark, probed=state.probed, watch=watch)
         after = after._replace(looks=state.looks, crowded=state.crowded, offered=state.offered)
-        after = after._replace(known=state.known)
+        after = after._replace(known=state.known, looked=state.looked)
         return self._with_diagnostics(after, flops)
 
     def _is_short(self, state: State) -> bool:
@@ -344,8 +351,22 @@ class LOBPCG:
             stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
             crowded=state.crowded,
             known=state.known,
+            unseen=_unseen(state, k),
         )
         return state, found
+
+
+def _unseen(state: State, k: int) -> float:
+    """The correlation that pairs outside of the span may have: about that of the pairs below the k best.
+
+    0 if there can be none, or if a look has covered most columns; NaN if there is no pair below.
+    """
+    found, below = len(state.rho), state.rho[k:]
+    # Fewer pairs than columns: there are no others.
+    every = found < state.width or found == min(len(state.pairs.A), len(state.pairs.B))
+    if state.known or state.looked > MOST_COLUMNS or every:
+        return 0.0
+    return float(np.median(below)) if len(below) else np.nan
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:

@@ -33,13 +33,14 @@ PASSES = 1 + len(ENTRIES) + 1 + JOINED // AT_ONCE
 class RarePairs(NamedTuple):
     """Columns of weights for both views, which of the candidates they are, and whether there are others.
 
-    `flops` are the most that products of rows took to find them.
+    `looked` is the share of the columns that were looked at; `flops` are the most that products of rows took.
     """
 
     A: Array
     B: Array
     chosen: Array
     more: bool
+    looked: float
     flops: float = 0.0
 
 
@@ -63,7 +64,7 @@ class RareColumns:
             flops = 2 * 2.0 * PRODUCTS * self._cov.n * self._cov.views.entries
         if self._found is None:
             return None
-        A, B, rho = self._found
+        A, B, rho, looked = self._found
         own = np.where(rho >= 1 - NEAR * (1 - least), 1.0, 0.0)
         own[offered] = 0.0
         near = np.flatnonzero(own)
@@ -73,4 +74,4 @@ class RareColumns:
         found = np.flatnonzero(own > OWN)
         chosen = found[:JOINED]
         A, B = A[:, chosen].toarray(), B[:, chosen].toarray()
-        return RarePairs(A, B, chosen, len(found) > JOINED, flops)
+        return RarePairs(A, B, chosen, len(found) > JOINED, looked, flops)

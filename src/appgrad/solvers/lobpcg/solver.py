@@ -26,6 +26,7 @@ from ..shortfall import (
     out_of_budget,
     slow,
     stalled,
+    unlooked,
     unprobed,
 )
 from . import all_columns, rare_pairs
@@ -149,9 +150,10 @@ class LOBPCGSolver(BatchSolver):
                 "Residuals, which are estimates, may understate the error: check with solver='qr', or use a "
                 "ridge"
             )
-        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome) + unprobed(outcome)
-        found += crowded(outcome) or slow(outcome)
-        return found + out_of_budget(outcome, by_residual=True)
+        found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome)
+        # The first of these says enough: each follows from a span that may lack a pair.
+        short = out_of_budget(outcome, by_residual=True) or unprobed(outcome)
+        return found + (short or crowded(outcome) or slow(outcome) or unlooked(outcome))
 
 
 def suffices_single(views: Views, cov: Covariance) -> bool:
