@@ -58,3 +58,12 @@ def test_a_share_without_a_column_is_still_a_head(rng):
     S = head_of(operator(X, X), np.arange(6), np.arange(6), share=0.05).cov.matrices.Sx
     assert np.all(np.isfinite(S))
     assert np.linalg.eigvalsh(S)[0] > -1e-9
+
+
+@pytest.mark.parametrize(("ridge", "dtype"), [(1e-2, np.float32), (1e-9, np.float64)])
+def test_a_head_is_in_single_precision_where_its_ridge_allows_it(views, ridge, dtype):
+    """Rounding of single precision would be more than a small ridge."""
+    head = head_of(operator(*views, ridge=ridge), np.array([0, 3, 7]), np.array([1, 3]))
+    assert head.cov.dtype == dtype
+    products = head.cov.products(np.eye(3, dtype=dtype), np.eye(2, dtype=dtype))
+    assert all(part.dtype == dtype for part in products)
