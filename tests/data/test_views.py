@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appgrad import open_views
+from appgrad.data import arrays
 from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.data.inputs import as_matrix
@@ -142,6 +143,23 @@ def test_blocks_of_a_sparse_view_without_entries():
     views = ArrayViews(sp.csr_array((1000, 3)), sp.csr_array((1000, 2)))
     views.block_rows = 300
     assert [block.n_rows for block in views.blocks()] == [250] * 4
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, np.zeros])
+def test_no_rows_are_no_blocks(kind):
+    assert list(ArrayViews(kind((9, 3)), kind((9, 2))).take(np.zeros(0, int)).blocks()) == []
+
+
+@pytest.mark.parametrize(("entries", "count"), [(7, 1), (17, 2), (31, 2), (33, 4), (63, 4), (72, 8)])
+def test_sparse_blocks_come_in_twos_and_fours(entries, count, monkeypatch):
+    """So many entries for each column; the size of their values would ask for more blocks."""
+    monkeypatch.setattr(arrays, "block_count", lambda n, row_bytes: 16)
+    p = 20000
+    x = sp.csr_array((2 * p, p))
+    x.indptr = np.arange(2 * p + 1) * entries // 2
+    x.indices, x.data = np.zeros(entries * p, np.int32), np.ones(entries * p)
+    views = ArrayViews(x, sp.csr_array((2 * p, 1)))
+    assert len(list(views.blocks())) == count
 
 
 def test_a_dense_view_beside_a_sparse_one_keeps_blocks_small():

@@ -305,7 +305,7 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "if not _seems_done(outcome) or not outcome.solution.unprobed or leaves_little(outcome):",
+        "if not _has_ended(outcome) or not outcome.solution.unprobed or leaves_little(outcome):",
         "if True:",
         "test_rare_columns_without_passes_for_a_probe_are_said",
     ),

@@ -9,7 +9,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from appgrad import CCA
+from appgrad import CCA, plan
 from appgrad.covariance.heads import head_of
 from appgrad.covariance.joint import joint
 from appgrad.data.arrays import ArrayViews
@@ -116,8 +116,18 @@ def test_sums_of_some_rows_are_for_fewer_columns(rng):
     assert head_size(ArrayViews(*long_rows(rng, 500, 1100, 0.2))) == 0
 
 
+@pytest.mark.parametrize("solver", ["auto", "lobpcg"])
+def test_rows_without_entries_have_no_directions(solver):
+    Z = sp.csr_array((1000, 2000))
+    assert summed_share(ArrayViews(Z, Z)) == 1
+    assert plan(Z, Z, 2).costs
+    with pytest.raises(ValueError, match="0 directions"):
+        CCA(2, solver=solver).fit(Z, Z)
+
+
 def test_a_head_does_not_slow_down_long_rows(rng):
-    data = long_rows(rng, 3000, 1100, 0.15)
+    data = long_rows(rng, 3000, 1100, 0.08)
+    assert head_size(ArrayViews(*data)) > 0
     head, without = (fitted(*data, 5, ridge=1e-3, preconditioner=M)[0] for M in ("auto", "jacobi"))
     assert head.n_iter_[0] < 1.5 * without.n_iter_[0]
     np.testing.assert_allclose(head.canonical_correlations_, without.canonical_correlations_, atol=1e-3)

@@ -74,7 +74,7 @@ def test_a_crowd_is_mentioned_where_it_leaves_something_to_miss(solution, rho, s
 
 
 @pytest.mark.parametrize(
-    ("rho", "unseen", "said"),
+    ("rho", "outside", "said"),
     [
         ((0.999, 0.997), 0.9956, True),
         ((0.999, 0.997), 0.9954, False),
@@ -86,9 +86,9 @@ def test_a_crowd_is_mentioned_where_it_leaves_something_to_miss(solution, rho, s
         ((0.9995, 0.9995), 0.9995, True),
     ],
 )
-def test_a_crowd_that_was_not_looked_at_is_mentioned(solution, rho, unseen, said):
-    changes = {"correlations": np.array(rho), "unseen": unseen}
+def test_a_crowd_that_was_not_looked_at_is_mentioned(solution, rho, outside, said):
+    changes = {"correlations": np.array(rho), "outside": outside}
     found = unlooked(ended(solution, **changes))
-    assert ["too many for a look" in text for text in found] == [True] * said
+    assert ["no look at all columns" in text for text in found] == [True] * said
     assert bool(unlooked(ended(solution, "passes", **changes))) == said
     assert not unlooked(ended(solution, "callback", **changes))

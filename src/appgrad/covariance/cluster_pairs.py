@@ -23,7 +23,7 @@ STACK = 2**21
 class ClusterPairs(NamedTuple):
     """Pairs of single clusters, the best first: sparse weights of all columns, and correlations.
 
-    `looked` is the share of the columns that were looked at.
+    `looked` is the share of a view's columns that were rare enough to be looked at.
     """
 
     A: Any

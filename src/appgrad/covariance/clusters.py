@@ -13,7 +13,7 @@ from ..data.views import Block
 from ..machine.arrays import Array
 from ..machine.memory import budget
 from .heads import unit_columns
-from .moments import shifted
+from .moments import shifted, stored_entries
 from .rows import RowCovariance
 
 # Entries of a row, on average, in the columns looked at: fewer if sums of products do not fit into memory.
@@ -28,14 +28,15 @@ LINKS, LARGEST = tuple(0.02 * 1.2**i for i in range(22)), 64
 class Clusters(NamedTuple):
     """Columns of both views, and the number of the cluster that each is in.
 
-    `looked` is the share of the columns that were looked at, in the view of which it is the lower one.
+    `looked` is the share of a view's columns that are rare enough to be looked at, of the view where it is
+    lower.
     """
 
     x: Array
     y: Array
     of_x: Array
     of_y: Array
-    looked: float = 1.0
+    looked: float = 0.0
 
     @property
     def numbers(self) -> Array:
@@ -68,8 +69,7 @@ def _stored(cov: RowCovariance) -> list[Array]:
 
     def part(block: Block) -> tuple[Array, ...]:
         return tuple(
-            np.bincount(z.indices, minlength=z.shape[1]) if sp.issparse(z) else np.full(z.shape[1], len(z))
-            for z in block.views
+            stored_entries(z) if sp.issparse(z) else np.full(z.shape[1], len(z)) for z in block.views
         )
 
     counts = cov.views.sum(part, np.float64)

@@ -136,7 +136,7 @@ def _covariances(sums: tuple[Any, ...], n: int, u: UnitColumns) -> Matrices:
 
 
 def _centred(G: Array, n: int, u: UnitColumns, rows: slice, columns: slice, dtype: Any) -> Array:
-    """Covariances in units, from sums of products of these columns with each other, which are overwritten."""
+    """Covariances in units from sums of products of columns: in their place, if these are that precise."""
     left, right, mean = u.scale[rows] / n, u.scale[columns], u.mean[columns]
     found = G if G.dtype == dtype else np.empty(G.shape, dtype)
 

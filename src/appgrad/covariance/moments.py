@@ -192,13 +192,14 @@ def _pilot(x: Array) -> Array:
 def _column_sums(x: Matrix, values: Array) -> Array:
     """The sum of each column of a CSR block, with these values in the place of its own.
 
-    Not by np.bincount, which makes other threads wait.
+    Not by np.bincount, which holds the interpreter's lock: other threads would wait.
     """
-    of_columns = sp.csr_array((values, x.indices, x.indptr), shape=x.shape).T
-    return np.asarray(of_columns @ np.ones(x.shape[0]))
+    columns = x.T
+    columns.data = values
+    return np.asarray(columns @ np.ones(x.shape[0]))
 
 
-def _stored(x: Matrix) -> Array:
+def stored_entries(x: Matrix) -> Array:
     """The number of entries that each column of a CSR block has stored."""
     return _column_sums(x, np.ones(x.nnz))
 
@@ -220,7 +221,7 @@ def _column_moments(x: Matrix, center: bool) -> ViewMoments:
         d = x - shift
         rest = d.mean(axis=0) if center else shift
         return ViewMoments(shift + rest, np.maximum(np.einsum("ij,ij->j", d, d) / n - rest**2, 0.0))
-    stored = _stored(x)
+    stored = stored_entries(x)
     shift = _full_columns(x, stored) if center else np.zeros(x.shape[1])
     data = x.data.astype(np.float64, copy=False)
     data = data - shift[x.indices] if np.any(shift) else data
@@ -290,7 +291,7 @@ def _integer_gram(tile: Array) -> Array:
 def _sparse_scatter(block: Block, center: bool) -> tuple[Array, Array, Array]:
     """`_dense_scatter` by a sparse product, shifting only the columns with all entries stored."""
     Z = sp.hstack(block.views, format="csr").astype(np.float64, copy=False)
-    shift = _full_columns(Z, _stored(Z)) if center else np.zeros(Z.shape[1])
+    shift = _full_columns(Z, stored_entries(Z)) if center else np.zeros(Z.shape[1])
     Z = shifted(Z, shift)
     return shift, np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
 

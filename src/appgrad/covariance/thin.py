@@ -19,9 +19,9 @@ except ImportError:  # pragma: no cover
 # Rows that stay in the cache from one operation to the next: measured best of 512 to 16384 at 40 to 800
 # columns (20 + 20 dense ones: half the time of blocks as a whole; 300 + 300: the same).
 TILE_ROWS = 2048
-# Bytes of the scores of a tile of sparse rows, whose own entries take little room: measured best of tiles of
-# 1024 to 32768 rows at 5, 25 and 100 columns in both precisions (5 columns: a tenth to a fifth less time
-# than by 2048 rows).
+# Bytes of the scores of a tile of sparse rows: these, not the entries, must stay in the cache. Measured best
+# of tiles of 1024 to 32768 rows at 5, 25 and 100 columns in both precisions (5 columns: a tenth to a fifth
+# less time than by 2048 rows).
 SCORE_BYTES = 800 * 2**10
 
 

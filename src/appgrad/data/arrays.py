@@ -75,10 +75,11 @@ class ArrayViews(BaseViews):
         n = max(self.n_samples, 1)
         count = block_count(n, row_bytes)
         if self.sparse:
-            # A block's partial sums are dense, O(k p): it has more entries than that. Threads come in twos
-            # and fours, and none should wait for another's last block.
+            # A block's partial sums are dense, O(k p): it has about as many values, even if that is more than
+            # BLOCK_BYTES. Threads come in twos and fours, and none should wait for another's last block.
             few = int(n * row_entries / least_entries(sum(self.widths)))
-            count = max(1, min(2 if few == 3 else few, 4 * -(-count // 4)))
+            few = min(few, 2) if few < 4 else few // 4 * 4
+            count = max(1, min(few, 4 * -(-count // 4)))
         return -(-n // count)
 
     def blocks(self, dtype: Any = None) -> Iterator[Block]:
@@ -94,20 +95,19 @@ class ArrayViews(BaseViews):
     def _bounds(self) -> list[int]:
         """Where blocks begin, and the end of the rows; sparse blocks are all of as many entries.
 
-        Each thread then has as much to do, where rows at one end are longer than those at the other too.
+        Each thread then has as much to do, also where rows at one end are longer.
         """
         n = self.n_samples
         count = -(-n // self.block_rows)
-        if not self.sparse or count == 1:
+        if not self.sparse or count <= 1:
             return [*range(0, n, self.block_rows), n]
         x, y = self.x.indptr, self.y.indptr
-        # A row without entries takes some time as well.
-        before: Callable[[int], int] = partial(_entries_before, x, y)
+        cost_before: Callable[[int], int] = partial(_cost_before, x, y)
         if self.rows is not None:
             sizes = np.diff(x)[self.rows] + np.diff(y)[self.rows] + 1
-            before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).item
-        parts = (bisect_left(range(n + 1), i * before(n) // count, key=before) for i in range(count + 1))
-        return sorted(set(parts))
+            cost_before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).item
+        costs = (i * cost_before(n) // count for i in range(count + 1))
+        return sorted({bisect_left(range(n + 1), cost, key=cost_before) for cost in costs})
 
     def _block(self, start: int, stop: int, dtype: np.dtype[Any]) -> Block:
         index: Any = slice(start, stop) if self.rows is None else self.rows[start:stop]
@@ -128,8 +128,8 @@ class ArrayViews(BaseViews):
         }
 
 
-def _entries_before(x: Array, y: Array, row: int) -> int:
-    """The entries before a row, and one for each of these rows, from the index pointers of both views."""
+def _cost_before(x: Array, y: Array, row: int) -> int:
+    """The cost of the rows before this one, from index pointers: their entries, and one for each row."""
     return int(x[row]) + int(y[row]) + row
 
 

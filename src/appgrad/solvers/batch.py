@@ -187,8 +187,7 @@ class BatchSolver:
 
         def finish(diagnostics: Diagnostics, stopped: str | None) -> Solution:
             found = finished(cov, k, norm, self.own_norm, rounding, precise, diagnostics, stopped)
-            crowded, known, unseen = diagnostics.crowded, diagnostics.known, diagnostics.unseen
-            return found._replace(unprobed=unprobed, crowded=crowded, known=known, unseen=unseen)
+            return _with_looks(found._replace(unprobed=unprobed), diagnostics)
 
         return Run(algorithm, repeat(cov), width, finish, limits, views)
 
@@ -209,6 +208,12 @@ class BatchSolver:
                 f"{attainable(cov):.0e}, which solver={self.name!r} cannot find: use a smaller ridge, or "
                 "solver='exact'"
             )
+
+
+def _with_looks(solution: Solution, diagnostics: Diagnostics) -> Solution:
+    """Return the solution with what the run knows of pairs that it has not found."""
+    crowded, known, outside = diagnostics.crowded, diagnostics.known, diagnostics.outside
+    return solution._replace(crowded=crowded, known=known, outside=outside)
 
 
 def finished(

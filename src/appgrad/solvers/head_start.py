@@ -104,7 +104,8 @@ def sums_over_pass(views: Views) -> float:
 
 def summed_share(views: Views) -> float:
     """The share of the rows that the sums of a head are of: 1 unless rows are long."""
-    return min(1.0, MOST_SUMS / sums_over_pass(views))
+    length = sums_over_pass(views)
+    return 1.0 if length <= MOST_SUMS else MOST_SUMS / length
 
 
 def head_size(views: Views) -> int:
@@ -245,7 +246,8 @@ def _pairs_of(
             A, B = head.cov.squares(A, B)
         # The variances are 1: M^-1 changes nothing.
         J.solve(A, B)
-    algorithm = LOBPCG(k, M, 0.0, single=A.dtype == np.float32, joint=J, first=(A, B))
+    single = A.dtype == np.float32
+    algorithm = LOBPCG(k, M, 0.0, single=single, stays_single=single, joint=J, first=(A, B))
     state, found = algorithm.init(head.cov, A.shape[1], rng)
     gained, steps = np.inf, 0
     while steps < STEPS:

@@ -48,8 +48,8 @@ class Solution(NamedTuple):
     `rounding` what rounding may change where there are no error bounds. `unprobed` is True if there were no
     passes for a look at directions of low variance, `crowded` if clusters of rare columns may have
     better pairs, None if there was no look at them, `known` if a run has looked at the covariances of all
-    columns. `unseen` is the correlation that pairs which were not looked at may have, 0 where there can
-    be none, NaN where it is not known.
+    columns. `outside` is the correlation that pairs outside of the span may have: 0 where there can be
+    none, NaN where it is not known.
     """
 
     correlations: Array
@@ -73,7 +73,7 @@ class Solution(NamedTuple):
     unprobed: bool = False
     crowded: bool | None = None
     known: bool = False
-    unseen: float = np.nan
+    outside: float = np.nan
 
 
 class Diagnostics(NamedTuple):
@@ -86,8 +86,8 @@ class Diagnostics(NamedTuple):
     with earlier ones: the newest counts. `event` says what went wrong and was repaired; `stalled` is True if
     more steps would not help. `judged` are correlations on rows that no step had used by then. It is
     `crowded` if clusters of rare columns may have better pairs, None where that is not known. It is
-    `known` what the best pairs are if the covariances of all columns have been looked at. `unseen` is the
-    correlation that others may have: 0 where there can be none, NaN where it is not known.
+    `known` what the best pairs are if the covariances of all columns have been looked at. `outside` is
+    the correlation that others may have: 0 where there can be none, NaN where it is not known.
     """
 
     A: Array
@@ -107,7 +107,7 @@ class Diagnostics(NamedTuple):
     missing: float = np.inf
     crowded: bool | None = None
     known: bool = False
-    unseen: float = np.nan
+    outside: float = np.nan
 
 
 class Algorithm(Protocol):

@@ -180,7 +180,7 @@ def hidden_pairs(solver: str, solution: Solution) -> list[str]:
 
 def unprobed(outcome: Outcome) -> list[str]:
     """A remark on a run that ended without a look at directions of low variance, for want of passes."""
-    if not _seems_done(outcome) or not outcome.solution.unprobed or leaves_little(outcome):
+    if not _has_ended(outcome) or not outcome.solution.unprobed or leaves_little(outcome):
         return []
     return [
         f"{outcome.options.solver} takes no look at directions of low variance with so few passes allowed, "
@@ -196,8 +196,8 @@ def leaves_little(outcome: Outcome, times: float = 1.0) -> bool:
     )
 
 
-def _seems_done(outcome: Outcome) -> bool:
-    """True if a run has converged, or has ended on a budget where it might have converged."""
+def _has_ended(outcome: Outcome) -> bool:
+    """True unless a run stalled or was stopped by a callback. Callers ask `out_of_budget` first."""
     return outcome.progress.stopped in ("converged", *BUDGETS)
 
 
@@ -209,7 +209,7 @@ def _leaves_nothing(outcome: Outcome) -> bool:
 
 def crowded(outcome: Outcome) -> list[str]:
     """A remark on a run that has not looked at all clusters of rare columns with pairs near its last one."""
-    if not _seems_done(outcome) or not outcome.solution.crowded or _leaves_nothing(outcome):
+    if not _has_ended(outcome) or not outcome.solution.crowded or _leaves_nothing(outcome):
         return []
     return [
         f"{outcome.options.solver}: correlations crowd together, and there are more clusters of rare columns "
@@ -218,20 +218,22 @@ def crowded(outcome: Outcome) -> list[str]:
 
 
 def unlooked(outcome: Outcome) -> list[str]:
-    """A remark on a run that ended in a crowd of correlations near 1, and had no look at other pairs of it.
+    """A remark on a run that ended in a crowd of correlations near 1, and had no look for others.
 
     Pairs outside of the span, each of a few columns, leave no trace in residuals. Simulated crowds of dense
     rows missed up to 0.0007 of the correlation (docs/decisions/0014).
     """
-    far, unseen = 1 - outcome.solution.correlations.min(), outcome.solution.unseen
-    if not _seems_done(outcome) or _leaves_nothing(outcome):
+    far, outside = 1 - outcome.solution.correlations.min(), outcome.solution.outside
+    if not _has_ended(outcome) or _leaves_nothing(outcome):
         return []
     # What is not known may be as near as can be.
-    if far > 1 - NEAR or 1 - unseen > AS_NEAR * far:
+    if far > 1 - NEAR or 1 - outside > AS_NEAR * far:
         return []
+    limited = any(limit is not None for limit in outcome.options.limits)
+    budget = ", for which the budget or the memory must allow" if limited else ", which are too many"
     return [
-        f"{outcome.options.solver}: correlations crowd together near 1, and columns are too many for a look "
-        f"at all of them: better pairs may be missing. {_compare(outcome)}, or solver='exact'"
+        f"{outcome.options.solver}: correlations crowd together near 1, and there was no look at all columns"
+        f"{budget}: better pairs may be missing. {_compare(outcome)}, or solver='exact'"
     ]
 
 
@@ -244,7 +246,7 @@ def slow(outcome: Outcome) -> list[str]:
     tol, count, rho = outcome.options.tol, outcome.progress.iteration, outcome.solution.correlations
     sparse = outcome.solution.crowded is not None
     most = SLOW_NEAR if sparse and rho.min() > NEAR else SLOW
-    if not _seems_done(outcome) or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
+    if not _has_ended(outcome) or tol == 0 or count <= most * -np.log10(min(tol, 0.1)):
         return []
     if outcome.solution.known:
         return []

@@ -46,7 +46,7 @@ def test_a_crowd_without_a_look_is_warned_of(oversampling):
     """Dense rows, or most columns in many rows, where the covariances of all do not fit into memory."""
     X, y = (Z.toarray() for Z in crowd(8000, 400, 2, 5, 0.05, 1))
     params = {"solver": "lobpcg", "random_state": 0, "oversampling": oversampling, "ridge": 1e-7}
-    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="too many for a look"):
+    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="no look at all columns"):
         CCA(4, **params).fit(X, y)
 
 
@@ -55,7 +55,7 @@ def test_frequent_columns_are_not_looked_at_in_clusters(rng):
     S, rho = rng.standard_normal((4000, 600)), rng.uniform(0.998, 0.9991, 600)
     T, full = rho * S + np.sqrt(1 - rho**2) * rng.standard_normal(S.shape), rng.random(S.shape) < 0.2
     X, y = sp.csr_array(S * full), sp.csr_array(T * full)
-    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="too many for a look"):
+    with config_context(working_memory=1), pytest.warns(ConvergenceWarning, match="no look at all columns"):
         CCA(4, solver="lobpcg", ridge=1e-6, random_state=0).fit(X, y)
 
 

@@ -356,7 +356,7 @@ def test_a_budget_that_suffices_is_no_failure(residual, warned, data):
         crowded=None,
         known=False,
         unprobed=False,
-        unseen=0.0,
+        outside=0.0,
         x_weights=found.x_weights_,
         y_weights=found.y_weights_,
         std_x=found.x_std_,

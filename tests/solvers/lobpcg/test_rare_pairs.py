@@ -54,8 +54,8 @@ def looks(monkeypatch):
     """How many pairs joined at each look."""
     joined, pairs = [], RareColumns.pairs
 
-    def counted(self, known, least, offered):
-        found = pairs(self, known, least, offered)
+    def counted(self, *args):
+        found = pairs(self, *args)
         joined.append(len(found.chosen))
         return found
 
@@ -104,14 +104,20 @@ def test_a_run_whose_sums_do_not_fit_says_so(monkeypatch):
         CCA(10, solver="lobpcg", ridge=1e-5, random_state=0).fit(*crowd(*CROWD))
 
 
+@pytest.fixture
+def late(monkeypatch):
+    """No run looks before it has settled."""
+    monkeypatch.setattr(iteration.LOBPCG, "_looks_early", lambda *args: False)
+
+
 @pytest.mark.parametrize("passes", [104, 108])
-def test_passes_allowed_are_kept(monkeypatch, passes):
+def test_passes_allowed_are_kept(monkeypatch, late, passes):
     """A run that settles just before its passes are used up, and finds something at every look."""
     X, y = crowd(*CROWD)
     pairs = RareColumns.pairs
 
-    def again(self, known, least, offered):
-        return pairs(self, known, least, offered[:0])._replace(more=True)
+    def again(self, known, least, offered, *most):
+        return pairs(self, known, least, offered[:0], *most)._replace(more=True)
 
     monkeypatch.setattr(RareColumns, "pairs", again)
     monkeypatch.setattr(rare_module, "NEAR", 20)
@@ -120,7 +126,7 @@ def test_passes_allowed_are_kept(monkeypatch, passes):
     assert warned
 
 
-def test_a_look_takes_no_more_passes_than_are_kept_for_it(monkeypatch):
+def test_a_look_takes_no_more_passes_than_are_kept_for_it(monkeypatch, late):
     X, y = crowd(*CROWD)
     taken, step = [], iteration.LOBPCG._with_rare_pairs
 
@@ -183,3 +189,32 @@ def test_more_pairs_than_may_join_are_mentioned():
     found = RareColumns(cov).pairs(known, 0.9, np.zeros(0, int))
     assert found.A.shape == (600, JOINED)
     assert found.more
+
+
+def test_an_early_look_saves_iterations(monkeypatch, looks):
+    """It is taken once, as soon as gains are small, and its pairs join the span in the pass of its step."""
+    X, y = crowd(8000, 600, 2, 10, 0.02, 1)
+    best = CCA(10, solver="exact", ridge=1e-5).fit(X, y).canonical_correlations_
+    early, _ = fitted(X, y, 10, ridge=1e-5)
+    assert 0 < looks[0] <= AT_ONCE
+    passes = np.diff([step["passes"] for step in early.history_])
+    step = int(np.argmax(passes > 3))
+    assert 3 < passes[step] <= PASSES
+    assert step < len(passes) / 2
+    monkeypatch.setattr(iteration.LOBPCG, "_looks_early", lambda *args: False)
+    late, _ = fitted(X, y, 10, ridge=1e-5)
+    assert early.n_iter_[0] < 0.9 * late.n_iter_[0]
+    assert early.n_passes_ < late.n_passes_
+    np.testing.assert_allclose(early.canonical_correlations_, best, atol=1e-3)
+
+
+def test_a_run_that_resumes_after_an_early_look_takes_no_other(tmp_path, looks):
+    X, y = crowd(8000, 600, 2, 10, 0.02, 1)
+    params = {"ridge": 1e-5, "checkpoint": tmp_path / "c.npz"}
+    whole, _ = fitted(X, y, 10, ridge=1e-5)
+    step = int(np.argmax(np.diff([h["passes"] for h in whole.history_]) > 3)) + 2
+    fitted(X, y, 10, max_iter=step + 1, **params)
+    count = len(looks)
+    resumed, _ = fitted(X, y, 10, **params)
+    assert resumed.n_iter_ == whole.n_iter_
+    assert looks[count:] == [0]

@@ -31,6 +31,7 @@ from .algebra import (
     whitened,
 )
 from .all_columns import AllColumns
+from .looks import gains_little, outside
 from .rare_pairs import AT_ONCE, LOOKS, RareColumns
 
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
@@ -44,8 +45,6 @@ ZERO = 1000
 # A run stalls when for this many iterations neither its largest residual has fallen nor the correlation
 # captured risen, by these shares; sooner if pairs are missing, since the data then do not seem to have them.
 PATIENCE, SHORT_PATIENCE, FALL, RISE = 100, 5, 0.1, 1e-5
-# The share of the columns above which a look at clusters counts as one at all of them.
-MOST_COLUMNS = 0.5
 
 
 class State(NamedTuple):
@@ -58,8 +57,9 @@ class State(NamedTuple):
     notable progress, and the iterations since; `probed` is True if a probe has found nothing that was
     missing. `looks` counts the looks at clusters of rare columns, and `offered` are the candidates that have
     joined at one; it is `crowded` if the last one added correlation, left candidates out or was not possible,
-    None before any; `looked` is the share of the columns that looks could cover. `known` is True once the
-    covariances of all columns have been used. `watch` follows what is captured and what is missing.
+    None before any; `looked` is the share of the columns that they could cover, NaN before any, an early one
+    included. `known` is True once the covariances of all columns have been used. `watch` follows what is
+    captured and what is missing.
     """
 
     pairs: Vectors
@@ -78,7 +78,7 @@ class State(NamedTuple):
     looks: int = 0
     crowded: bool | None = None
     known: bool = False
-    looked: float = 0.0
+    looked: float = np.nan
     offered: Array = np.zeros(0, int)
 
     @property
@@ -107,8 +107,9 @@ class LOBPCG:
     it misses no more than `tol` of the total correlation, as far as it can tell. `probe` is the largest
     number of iterations of conjugate gradients with which it then looks for pairs that its preconditioner
     does not see; `floor` is the least ridge of a column that `joint` does not have, over its variance. With
-    `rare_columns`, it then looks for pairs of clusters of these. `all_columns` says when a look at the
-    covariances of all columns takes the place of both. `spent` are the operations that the start has cost.
+    `rare_columns`, it then looks for pairs of clusters of these, and once before, when it gains little.
+    `all_columns` says when a look at the covariances of all columns takes the place of both. `spent` are the
+    operations that the start has cost. A run in `single` precision that `stays_single` has no other.
     """
 
     n_components: int
@@ -123,6 +124,7 @@ class LOBPCG:
     spent: float = 0.0
     rare_columns: RareColumns | None = None
     all_columns: AllColumns | None = None
+    stays_single: bool = False
 
     def init(self, cov: Covariance, k: int, rng: np.random.Generator) -> tuple[State, Diagnostics]:
         """Ritz pairs of k random columns a view, in units in which columns are comparable."""
@@ -142,8 +144,6 @@ class LOBPCG:
     def step(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Take one pass over the data with the directions of the pairs not converged yet."""
         precise = state.is_coarse and self._needs_double(state)
-        # Matrices in single precision, as those of a head, have no more digits.
-        precise = precise and cov.at(np.float64).dtype == np.float64
         if precise or state.age >= REFRESH:
             return self._refreshed(state, cov, np.dtype(np.float64) if precise else state.pairs.A.dtype)
         unsure = not state.is_coarse and self._is_settled(state) and not self._is_sure(state)
@@ -152,6 +152,8 @@ class LOBPCG:
         if unsure and state.probed:
             return self._with_rare_pairs(state, cov)
         zx, zy, more = self._probing(state, cov) if unsure else (*_active_directions(state), 0.0)
+        if not unsure and self._looks_early(state):
+            state, zx, zy, more = self._with_early_pairs(state, zx, zy)
         after, flops = self._expanded(state, cov, zx, zy)
         if unsure:
             k, (_, before), (_, tcc) = self.n_components, self._reached(state), self._reached(after)
@@ -205,6 +207,25 @@ class LOBPCG:
         steps = min(self.probe, depth(self.floor, self._least(state)))
         found = solved_residuals(cov, self.preconditioner, pairs.products, rho, steps, rng)
         return found.x, found.y, found.flops
+
+    def _looks_early(self, state: State) -> bool:
+        """True if a first look at clusters is worth its passes before the run has settled."""
+        tried = state.looks > 0 or not np.isnan(state.looked)
+        if self.rare_columns is None or tried or self._least(state) <= rare_pairs.CROWDED:
+            return False
+        at_all = self.all_columns is not None and self.all_columns.in_crowds
+        ends = state.watch.has_all(self.n_components, self.tol)
+        return not (at_all or ends) and gains_little(state.watch.totals, self.tol)
+
+    def _with_early_pairs(self, state: State, zx: Array, zy: Array) -> tuple[State, Array, Array, float]:
+        """Return directions with the best pairs of clusters beside them, and operations."""
+        assert self.rare_columns is not None
+        found = self.rare_columns.pairs(state.pairs, self._least(state), state.offered, AT_ONCE)
+        if found is None:
+            return state._replace(looks=LOOKS, crowded=True), zx, zy, 0.0
+        offered = np.concatenate([state.offered, found.chosen])
+        zx, zy = (np.hstack([z, C.astype(z.dtype)]) for z, C in ((zx, found.A), (zy, found.B)))
+        return state._replace(looked=found.looked, offered=offered), zx, zy, found.flops
 
     def _with_rare_pairs(self, state: State, cov: Covariance) -> tuple[State, Diagnostics]:
         """Return the state after pairs of clusters of rare columns have joined the span.
@@ -298,6 +319,8 @@ class LOBPCG:
 
     def _needs_double(self, state: State) -> bool:
         """True if more precision is needed to go on, or to confirm convergence."""
+        if self.stays_single:
+            return False
         lost = state.pairs.A.shape[1] < state.width or state.grams.cancelled > MOST_CANCELLED
         return lost or self._is_settled(state) or self._reached(state)[0] < FINE or state.gain < GAIN
 
@@ -330,6 +353,12 @@ class LOBPCG:
         """The lowest correlation of the pairs asked for, 0 where some are missing."""
         return 0.0 if self._is_short(state) else float(state.rho[: self.n_components].min())
 
+    def _outside(self, state: State) -> float:
+        """The correlation that pairs outside of the span may have, as far as that is known."""
+        if state.known or state.width >= min(len(state.pairs.A), len(state.pairs.B)):
+            return 0.0
+        return outside(state.rho, self.n_components, state.width, state.looked)
+
     def _with_diagnostics(self, state: State, flops: float) -> tuple[State, Diagnostics]:
         """Return the state and its diagnostics, such as whether it has converged or stalls."""
         k, coarse = self.n_components, state.is_coarse
@@ -351,22 +380,9 @@ class LOBPCG:
             stalled=not coarse and self.tol > 0 and state.mark[2] >= patience,
             crowded=state.crowded,
             known=state.known,
-            unseen=_unseen(state, k),
+            outside=self._outside(state),
         )
         return state, found
-
-
-def _unseen(state: State, k: int) -> float:
-    """The correlation that pairs outside of the span may have: about that of the pairs below the k best.
-
-    0 if there can be none, or if a look has covered most columns; NaN if there is no pair below.
-    """
-    found, below = len(state.rho), state.rho[k:]
-    # Fewer pairs than columns: there are no others.
-    every = found < state.width or found == min(len(state.pairs.A), len(state.pairs.B))
-    if state.known or state.looked > MOST_COLUMNS or every:
-        return 0.0
-    return float(np.median(below)) if len(below) else np.nan
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:

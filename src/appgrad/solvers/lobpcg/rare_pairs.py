@@ -52,10 +52,10 @@ class RareColumns:
         self._found: ClusterPairs | None = None
         self._looked = False
 
-    def pairs(self, known: Vectors, least: float, offered: Array) -> RarePairs | None:
+    def pairs(self, known: Vectors, least: float, offered: Array, most: int = JOINED) -> RarePairs | None:
         """The best pairs near the last correlation found, `least`, that known ones do not explain.
 
-        Without those that were `offered` before. None if sums of products do not fit into memory.
+        At most so many, and none that were `offered` before. None if sums of products do not fit into memory.
         """
         flops = 0.0
         if not self._looked:
@@ -72,6 +72,6 @@ class RareColumns:
             shared = Z[:, near].T @ SC
             own[near] = np.minimum(own[near], 1 - np.sum(shared * shared, axis=1))
         found = np.flatnonzero(own > OWN)
-        chosen = found[:JOINED]
+        chosen = found[:most]
         A, B = A[:, chosen].toarray(), B[:, chosen].toarray()
-        return RarePairs(A, B, chosen, len(found) > JOINED, looked, flops)
+        return RarePairs(A, B, chosen, len(found) > most, looked, flops)

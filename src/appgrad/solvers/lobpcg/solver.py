@@ -151,7 +151,7 @@ class LOBPCGSolver(BatchSolver):
                 "ridge"
             )
         found += lost_in_rounding(outcome) + contradicted(outcome) + stalled(outcome)
-        # The first of these says enough: each follows from a span that may lack a pair.
+        # One remark is enough. A run cut off says so; the others are of one that seems to have converged.
         short = out_of_budget(outcome, by_residual=True) or unprobed(outcome)
         return found + (short or crowded(outcome) or slow(outcome) or unlooked(outcome))
 

@@ -1,0 +1,32 @@
+"""When a run looks at clusters before it has settled, and what looks leave to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...machine.arrays import Array
+
+# A run looks at clusters at the latest when it settles, and as soon as an iteration gains less than so many
+# times `tol`: pairs of other columns, if there are any, are then most of what it misses.
+EARLY = 5
+# The share of the columns above which a look at clusters counts as one at all of them.
+MOST_COLUMNS = 0.5
+
+
+def gains_little(totals: Sequence[float], tol: float) -> bool:
+    """True if the last iteration has gained so little that a look may bring more."""
+    return len(totals) > 1 and totals[-1] - totals[-2] < EARLY * tol * totals[-1]
+
+
+def outside(rho: Array, k: int, width: int, looked: float) -> float:
+    """The correlation that pairs outside of the span of these may have: about that of those below the k best.
+
+    0 if looks have covered more than half of the columns, a share `looked`, or if there are fewer than
+    `width` pairs in all; NaN if there is none below.
+    """
+    below = rho[k:]
+    if looked > MOST_COLUMNS or len(rho) < width:
+        return 0.0
+    return float(np.median(below)) if len(below) else np.nan
