@@ -185,8 +185,8 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "state._replace(looks=LOOKS, crowded=True)",
-        "state._replace(looks=LOOKS, crowded=None)",
+        "state._replace(looks=LOOKS, crowded=True), zx",
+        "state._replace(looks=LOOKS, crowded=None), zx",
         "test_a_run_whose_sums_do_not_fit_says_so",
     ),
     Mutation(
