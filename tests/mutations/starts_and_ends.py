@@ -267,4 +267,10 @@ MUTATIONS = [
         "few = min(few, 2) if few < 4 else few",
         "test_sparse_blocks_come_in_twos_and_fours[63-4]",
     ),
+    Mutation(
+        "solvers",
+        "        if found.more:\n",
+        "        if False:\n",
+        "test_no_pairs_join_a_crowd_early[0]",
+    ),
 ]

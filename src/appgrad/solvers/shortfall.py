@@ -252,14 +252,14 @@ def slow(outcome: Outcome) -> list[str]:
         return []
     return [
         f"{outcome.options.solver} took {count} iterations: correlations crowd together, and a pair that "
-        f"comes late may be missing. {_compare(outcome)}"
+        f"comes late may be missing, though most such runs have found all. {_compare(outcome)}"
     ]
 
 
 def _compare(outcome: Outcome) -> str:
     return (
-        f"Total correlation captured: {outcome.captured:.4f}. Fit again with another random_state, the "
-        "larger total is the better one; or use a smaller tol, or a larger ridge"
+        f"Total correlation captured: {outcome.captured:.6f}. To check, fit again with another random_state: "
+        "the larger total is the better one. Or use a smaller tol, or a larger ridge"
     )
 
 

@@ -12,7 +12,7 @@ from appgrad.solvers.lobpcg import rare_pairs as rare_module
 from appgrad.solvers.lobpcg.algebra import measured
 from appgrad.solvers.lobpcg.rare_pairs import AT_ONCE, JOINED, PASSES, RareColumns, RarePairs
 from helpers import operator
-from lobpcg_helpers import crowd, fitted
+from lobpcg_helpers import crowd, fitted, topics
 
 # The data, components and ridge. Without the look, each ended after 11 to 18 iterations with 0.0004 to 0.0016
 # of the correlation missing, one component too low by 0.002 to 0.005, and did not say so.
@@ -191,30 +191,44 @@ def test_more_pairs_than_may_join_are_mentioned():
     assert found.more
 
 
-def test_an_early_look_saves_iterations(monkeypatch, looks):
+@pytest.fixture(scope="module")
+def few():
+    """Texts beside some rare columns that go together: the head does not have these."""
+    pairs = zip(topics(20000, 3000, 2800), crowd(20000, 8, 3, 10, 0.05, 1), strict=True)
+    return [sp.hstack(parts, format="csr") for parts in pairs]
+
+
+def test_an_early_look_saves_iterations(monkeypatch, looks, few):
     """It is taken once, as soon as gains are small, and its pairs join the span in the pass of its step."""
-    X, y = crowd(8000, 600, 2, 10, 0.02, 1)
-    best = CCA(10, solver="exact", ridge=1e-5).fit(X, y).canonical_correlations_
-    early, _ = fitted(X, y, 10, ridge=1e-5)
+    early, _ = fitted(*few, 10, ridge=1e-4)
     assert 0 < looks[0] <= AT_ONCE
     passes = np.diff([step["passes"] for step in early.history_])
     step = int(np.argmax(passes > 3))
     assert 3 < passes[step] <= PASSES
     assert step < len(passes) / 2
     monkeypatch.setattr(iteration.LOBPCG, "_looks_early", lambda *args: False)
-    late, _ = fitted(X, y, 10, ridge=1e-5)
+    late, _ = fitted(*few, 10, ridge=1e-4)
     assert early.n_iter_[0] < 0.9 * late.n_iter_[0]
     assert early.n_passes_ < late.n_passes_
-    np.testing.assert_allclose(early.canonical_correlations_, best, atol=1e-3)
+    np.testing.assert_allclose(early.canonical_correlations_, late.canonical_correlations_, atol=1e-4)
 
 
-def test_a_run_that_resumes_after_an_early_look_takes_no_other(tmp_path, looks):
-    X, y = crowd(8000, 600, 2, 10, 0.02, 1)
-    params = {"ridge": 1e-5, "checkpoint": tmp_path / "c.npz"}
-    whole, _ = fitted(X, y, 10, ridge=1e-5)
+def test_a_run_that_resumes_after_an_early_look_takes_no_other(tmp_path, looks, few):
+    params = {"ridge": 1e-4, "checkpoint": tmp_path / "c.npz"}
+    whole, _ = fitted(*few, 10, ridge=1e-4)
     step = int(np.argmax(np.diff([h["passes"] for h in whole.history_]) > 3)) + 2
-    fitted(X, y, 10, max_iter=step + 1, **params)
-    count = len(looks)
-    resumed, _ = fitted(X, y, 10, **params)
+    fitted(*few, 10, max_iter=step + 1, **params)
+    first, count = looks[1:-1], len(looks)
+    resumed, _ = fitted(*few, 10, **params)
     assert resumed.n_iter_ == whole.n_iter_
-    assert looks[count:] == [0]
+    assert looks[count:] == first
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_pairs_join_a_crowd_early(seed, looks):
+    """The best 25 of many made a run settle with 0.00035 of the correlation missing."""
+    X, y = crowd(8000, 1150, 2, 5, 0.05, 0)
+    best = CCA(4, solver="exact", ridge=1e-5).fit(X, y).canonical_correlations_
+    model, _ = fitted(X, y, 4, ridge=1e-5, random_state=seed)
+    assert looks[0] == AT_ONCE
+    assert 1 - model.canonical_correlations_.sum() / best.sum() <= 1e-4

@@ -218,11 +218,16 @@ class LOBPCG:
         return not (at_all or ends) and gains_little(state.watch.totals, self.tol)
 
     def _with_early_pairs(self, state: State, zx: Array, zy: Array) -> tuple[State, Array, Array, float]:
-        """Return directions with the best pairs of clusters beside them, and operations."""
+        """Return directions with pairs of clusters beside them, and operations.
+
+        In a crowd there are more pairs than can join. Some of them would settle the run too soon: none joins.
+        """
         assert self.rare_columns is not None
         found = self.rare_columns.pairs(state.pairs, self._least(state), state.offered, AT_ONCE)
         if found is None:
             return state._replace(looks=LOOKS, crowded=True), zx, zy, 0.0
+        if found.more:
+            return state._replace(looked=found.looked), zx, zy, found.flops
         offered = np.concatenate([state.offered, found.chosen])
         zx, zy = (np.hstack([z, C.astype(z.dtype)]) for z, C in ((zx, found.A), (zy, found.B)))
         return state._replace(looked=found.looked, offered=offered), zx, zy, found.flops
