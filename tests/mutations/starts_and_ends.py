@@ -217,7 +217,7 @@ MUTATIONS = [
         "solvers",
         "tried = state.looks > 0 or not np.isnan(state.looked)",
         "tried = False",
-        "test_a_run_that_resumes_after_an_early_look_takes_no_other",
+        "test_an_early_look_saves_iterations",
     ),
     Mutation(
         "solvers",
@@ -235,7 +235,7 @@ MUTATIONS = [
         "solvers",
         "looked > MOST_COLUMNS or len(rho) < width",
         "looked > 0",
-        "test_frequent_columns_are_not_looked_at_in_clusters",
+        "test_pairs_outside_are_like_those_below_the_last_one[2-5-0.5-0.8]",
     ),
     Mutation(
         "solvers",

@@ -202,6 +202,7 @@ def test_an_early_look_saves_iterations(monkeypatch, looks, few):
     """It is taken once, as soon as gains are small, and its pairs join the span in the pass of its step."""
     early, _ = fitted(*few, 10, ridge=1e-4)
     assert 0 < looks[0] <= AT_ONCE
+    assert len(looks) == 2
     passes = np.diff([step["passes"] for step in early.history_])
     step = int(np.argmax(passes > 3))
     assert 3 < passes[step] <= PASSES
