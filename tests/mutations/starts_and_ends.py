@@ -227,13 +227,13 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "return float(np.median(below)) if len(below) else np.nan",
-        "return float(np.median(below)) if len(below) else 0.0",
+        "    if len(rho) == k:\n        return np.nan\n",
+        "    if len(rho) == k:\n        return 0.0\n",
         "test_a_crowd_without_a_look_is_warned_of[0]",
     ),
     Mutation(
         "solvers",
-        "looked > MOST_COLUMNS or len(rho) < width",
+        "looked > MOST_COLUMNS",
         "looked > 0",
         "test_pairs_outside_are_like_those_below_the_last_one[2-5-0.5-0.8]",
     ),
@@ -272,5 +272,11 @@ MUTATIONS = [
         "        if found.more:\n",
         "        if False:\n",
         "test_no_pairs_join_a_crowd_early[0]",
+    ),
+    Mutation(
+        "solvers",
+        "if state.width < self.n_components + GUARDS:",
+        "if False:",
+        "test_no_early_look_without_guards[0]",
     ),
 ]

@@ -22,7 +22,7 @@ def test_a_run_looks_early_if_an_iteration_gains_little(totals, little):
         (2, 5, 0.6, 0.0),
         (2, 6, np.nan, 0.0),  # there are no more pairs than these
         (5, 5, np.nan, np.nan),
-        (5, 5, 0.6, 0.0),
+        (5, 5, 0.6, np.nan),  # pairs of a look need some below to stay in the span
     ],
 )
 def test_pairs_outside_are_like_those_below_the_last_one(k, width, looked, found):

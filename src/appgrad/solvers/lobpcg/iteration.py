@@ -31,7 +31,7 @@ from .algebra import (
     whitened,
 )
 from .all_columns import AllColumns
-from .looks import gains_little, outside
+from .looks import GUARDS, gains_little, outside
 from .rare_pairs import AT_ONCE, LOOKS, RareColumns
 
 # A run leaves single precision if residuals, or the share of the captured correlation gained by an iteration,
@@ -212,6 +212,8 @@ class LOBPCG:
         """True if a first look at clusters is worth its passes before the run has settled."""
         tried = state.looks > 0 or not np.isnan(state.looked)
         if self.rare_columns is None or tried or self._least(state) <= rare_pairs.CROWDED:
+            return False
+        if state.width < self.n_components + GUARDS:
             return False
         at_all = self.all_columns is not None and self.all_columns.in_crowds
         ends = state.watch.has_all(self.n_components, self.tol)

@@ -11,6 +11,8 @@ from ...machine.arrays import Array
 # A run looks at clusters at the latest when it settles, and as soon as an iteration gains less than so many
 # times `tol`: pairs of other columns, if there are any, are then most of what it misses.
 EARLY = 5
+# With fewer pairs below the last one, those that join early would not stay in the span until they have grown.
+GUARDS = 3
 # The share of the columns above which a look at clusters counts as one at all of them.
 MOST_COLUMNS = 0.5
 
@@ -23,10 +25,11 @@ def gains_little(totals: Sequence[float], tol: float) -> bool:
 def outside(rho: Array, k: int, width: int, looked: float) -> float:
     """The correlation that pairs outside of the span of these may have: about that of those below the k best.
 
-    0 if looks have covered more than half of the columns, a share `looked`, or if there are fewer than
-    `width` pairs in all; NaN if there is none below.
+    0 if there are fewer than `width` pairs in all, or if looks have covered more than half of the columns, a
+    share `looked`. NaN if there is none below: what a look has found may then not have stayed in the span.
     """
-    below = rho[k:]
-    if looked > MOST_COLUMNS or len(rho) < width:
+    if len(rho) < width:
         return 0.0
-    return float(np.median(below)) if len(below) else np.nan
+    if len(rho) == k:
+        return np.nan
+    return 0.0 if looked > MOST_COLUMNS else float(np.median(rho[k:]))
