@@ -227,14 +227,14 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "    if len(rho) == k:\n        return np.nan\n",
-        "    if len(rho) == k:\n        return 0.0\n",
+        "    if not len(below):\n        return np.nan\n",
+        "    if not len(below):\n        return 0.0\n",
         "test_a_crowd_without_a_look_is_warned_of[0]",
     ),
     Mutation(
         "solvers",
-        "looked > MOST_COLUMNS",
-        "looked > 0",
+        "looked > MOST_COLUMNS and len(below)",
+        "looked > 0 and len(below)",
         "test_pairs_outside_are_like_those_below_the_last_one[2-5-0.5-0.8]",
     ),
     Mutation(
@@ -278,5 +278,11 @@ MUTATIONS = [
         "if state.width < self.n_components + GUARDS:",
         "if False:",
         "test_no_early_look_without_guards[0]",
+    ),
+    Mutation(
+        "solvers",
+        "looked = looked if np.any(own) else 0.0",
+        "looked = looked + 0.0",
+        "test_clusters_without_a_pair_near_the_last_one_prove_nothing[2]",
     ),
 ]

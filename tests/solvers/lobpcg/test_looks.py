@@ -20,6 +20,8 @@ def test_a_run_looks_early_if_an_iteration_gains_little(totals, little):
         (2, 5, np.nan, 0.8),  # the middle one of those below
         (2, 5, 0.5, 0.8),  # a look at half of the columns leaves as many
         (2, 5, 0.6, 0.0),
+        (2, 5, 0.0, 0.9),  # a look that has found no pair as good
+        (6, 4, np.nan, np.nan),
         (2, 6, np.nan, 0.0),  # there are no more pairs than these
         (5, 5, np.nan, np.nan),
         (5, 5, 0.6, np.nan),  # pairs of a look need some below to stay in the span

@@ -27,9 +27,11 @@ def outside(rho: Array, k: int, width: int, looked: float) -> float:
 
     0 if there are fewer than `width` pairs in all, or if looks have covered more than half of the columns, a
     share `looked`. NaN if there is none below: what a look has found may then not have stayed in the span.
+    Sparse columns among which a look has found no pair as good (0) may have one just above the next pair.
     """
-    if len(rho) < width:
+    below = rho[k:]
+    if len(rho) < width or (looked > MOST_COLUMNS and len(below)):
         return 0.0
-    if len(rho) == k:
+    if not len(below):
         return np.nan
-    return 0.0 if looked > MOST_COLUMNS else float(np.median(rho[k:]))
+    return float(below[0] if looked == 0 else np.median(below))

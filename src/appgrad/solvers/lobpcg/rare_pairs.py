@@ -33,7 +33,8 @@ PASSES = 1 + len(ENTRIES) + 1 + JOINED // AT_ONCE
 class RarePairs(NamedTuple):
     """Columns of weights for both views, which of the candidates they are, and whether there are others.
 
-    `looked` is the share of the columns that were looked at; `flops` are the most that products of rows took.
+    `looked` is the share of the columns that were looked at, 0 if no pair of theirs comes near the last one;
+    `flops` are the most that products of rows took.
     """
 
     A: Array
@@ -66,6 +67,8 @@ class RareColumns:
             return None
         A, B, rho, looked = self._found
         own = np.where(rho >= 1 - NEAR * (1 - least), 1.0, 0.0)
+        # Where none comes near, other pairs than those of clusters are the best.
+        looked = looked if np.any(own) else 0.0
         own[offered] = 0.0
         near = np.flatnonzero(own)
         for Z, SC in ((A, known.products[0]), (B, known.products[3])):
