@@ -315,13 +315,8 @@ class LOBPCG:
             watch=state.watch.after(tcc, after.watch.missing, self.tol, self._least(after)),
             gain=after.rho.sum() / state.rho.sum() - 1 if state.rho.sum() > 0 else np.inf,
             age=state.age + 1,
-            probed=state.probed,
-            looks=state.looks,
-            crowded=state.crowded,
-            known=state.known,
-            looked=state.looked,
-            offered=state.offered,
             mark=(worst, tcc, 0) if progress else (residual, captured, waited + 1),
+            **_kept(state),
         )
 
     def _needs_double(self, state: State) -> bool:
@@ -341,9 +336,7 @@ class LOBPCG:
         flops = cov.flops(pairs.A.shape[1] + moves.A.shape[1])
         total, missing = self._reached(after)[1], after.watch.missing
         watch = state.watch.measured_again(total, missing, self.tol, self._least(after))
-        after = after._replace(mark=state.mark, probed=state.probed, watch=watch)
-        after = after._replace(looks=state.looks, crowded=state.crowded, offered=state.offered)
-        after = after._replace(known=state.known, looked=state.looked)
+        after = after._replace(mark=state.mark, watch=watch, **_kept(state))
         return self._with_diagnostics(after, flops)
 
     def _is_short(self, state: State) -> bool:
@@ -390,6 +383,12 @@ class LOBPCG:
             outside=self._outside(state),
         )
         return state, found
+
+
+def _kept(state: State) -> dict[str, Any]:
+    """What is known of hidden pairs: an iteration changes none of it."""
+    names = ("probed", "looks", "crowded", "known", "looked", "offered")
+    return {name: getattr(state, name) for name in names}
 
 
 def _active_directions(state: State) -> tuple[Array, Array]:
