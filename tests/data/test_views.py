@@ -133,8 +133,8 @@ def test_sparse_blocks_have_as_many_entries_each(chosen, rng):
     blocks = list(views.blocks())
     assert [block.offset for block in blocks] == list(np.cumsum([0, *(b.n_rows for b in blocks)])[:-1])
     np.testing.assert_array_equal(np.vstack([b.views[0].toarray() for b in blocks]), X[index])
-    costs = [b.n_rows + sum(m.nnz for m in b.views) for b in blocks]
-    longest = np.hstack([X, Y]).sum(axis=1).max() + 1
+    costs = [arrays.ROW_COST * b.n_rows + sum(m.nnz for m in b.views) for b in blocks]
+    longest = np.hstack([X, Y]).sum(axis=1).max() + arrays.ROW_COST
     assert 1 < len(blocks) <= -(-len(index) // 100)
     assert max(costs) <= sum(costs) / -(-len(index) // 100) + longest
 

@@ -197,8 +197,8 @@ MUTATIONS = [
     ),
     Mutation(
         "data",
-        "np.diff(x)[self.rows] + np.diff(y)[self.rows] + 1",
-        "np.diff(x)[: n] + np.diff(y)[: n] + 1",
+        "np.diff(x)[self.rows] + np.diff(y)[self.rows] + ROW_COST",
+        "np.diff(x)[:n] + np.diff(y)[:n] + ROW_COST",
         "test_sparse_blocks_have_as_many_entries_each[chosen1]",
     ),
     Mutation(

@@ -17,6 +17,10 @@ from .blocks import block_count, least_entries
 from .finite import Place
 from .views import BaseViews, Block, Part, Titles, Views
 
+# A sparse row takes as long as so many of its entries: its scores are set, copied and summed. With 1, passes
+# over the URLs took a tenth longer (docs/decisions/0001).
+ROW_COST = 4
+
 
 class ArrayViews(BaseViews):
     """Views on two matrices in memory or memory-mapped: ndarray, memmap or CSR, each of any number type.
@@ -93,7 +97,7 @@ class ArrayViews(BaseViews):
             yield Part(stop - start, partial(self._block, start, stop, dtype))
 
     def _bounds(self) -> list[int]:
-        """Where blocks begin, and the end of the rows; sparse blocks are all of as many entries.
+        """Where blocks begin, and the end of the rows; sparse blocks cost as much each.
 
         Each thread then has as much to do, also where rows at one end are longer.
         """
@@ -104,7 +108,7 @@ class ArrayViews(BaseViews):
         x, y = self.x.indptr, self.y.indptr
         cost_before: Callable[[int], int] = partial(_cost_before, x, y)
         if self.rows is not None:
-            sizes = np.diff(x)[self.rows] + np.diff(y)[self.rows] + 1
+            sizes = np.diff(x)[self.rows] + np.diff(y)[self.rows] + ROW_COST
             cost_before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).item
         costs = (i * cost_before(n) // count for i in range(count + 1))
         return sorted({bisect_left(range(n + 1), cost, key=cost_before) for cost in costs})
@@ -129,8 +133,8 @@ class ArrayViews(BaseViews):
 
 
 def _cost_before(x: Array, y: Array, row: int) -> int:
-    """The cost of the rows before this one, from index pointers: their entries, and one for each row."""
-    return int(x[row]) + int(y[row]) + row
+    """The cost of the rows before this one, from index pointers: their entries, and that of each row."""
+    return int(x[row]) + int(y[row]) + ROW_COST * row
 
 
 def _cut(m: Matrix, index: Any, dtype: np.dtype[Any]) -> Matrix:

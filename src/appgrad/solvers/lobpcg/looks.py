@@ -27,7 +27,7 @@ def outside(rho: Array, k: int, width: int, looked: float) -> float:
 
     0 if there are fewer than `width` pairs in all, or if looks have covered more than half of the columns, a
     share `looked`. NaN if there is none below: what a look has found may then not have stayed in the span.
-    Sparse columns among which a look has found no pair as good (0) may have one just above the next pair.
+    `looked` is 0 if a look has found no pair as good; the first pair below then counts, not the middle one.
     """
     below = rho[k:]
     if len(rho) < width or (looked > MOST_COLUMNS and len(below)):
