@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
-from scipy.linalg.lapack import dpocon
+from scipy.linalg.lapack import dormqr, dpocon, dsytrd, dsytrd_lwork
 
 from ..machine.arrays import EPS, Array
 from ..machine.threads import limit_for_factor, over_rows
+
+# Below this order, all eigenvectors take no longer than a few.
+SMALL = 32
 
 
 def column_dots(A: Array, B: Array, weights: Array | None = None) -> Array:
@@ -156,33 +159,61 @@ def _significant(eigenvalues: Array, largest: float, precision: float) -> Array:
 
 
 def leading_svd(T: Array, k: int) -> tuple[Array, Array, Array, Array]:
-    """The k leading singular triples U, s, V of T and the residual of each.
+    """The k leading singular triples U, s, V of T and the residual of each."""
+    return svd_and_squares(T, k)[:4]
+
+
+def svd_and_squares(T: Array, k: int) -> tuple[Array, Array, Array, Array, Array]:
+    """The k leading singular triples U, s, V of T, the residual of each, and all squared singular values.
 
     When k is small, uses the leading eigenvectors of the smaller of T T' and T'T and one Rayleigh-Ritz
     step, which makes the error of s quadratic in that of the subspace; otherwise the full SVD.
     """
     if T.shape[0] > T.shape[1]:
-        V, s, U, residual = leading_svd(T.T, k)
-        return U, s, V, residual
+        V, s, U, residual, squares = svd_and_squares(T.T, k)
+        return U, s, V, residual, squares
     m = len(T)
     # A huge ridge makes T tiny: its square must not vanish.
-    size = float(np.abs(T).max()) or 1.0
+    size = float(np.abs(T).max(initial=0.0)) or 1.0
     T = T / size
     if 4 * k <= m:
         S = T @ T.T
         # numpy's BLAS threads may still spin after the product, and scipy has its own: one is faster.
         with limit_for_factor(m):
-            _, U = sl.eigh(S, subset_by_index=[m - k, m - 1])
-        if U.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
-            U = np.linalg.eigh(S)[1][:, -k:]
+            squares, U = _leading_vectors(S, k)
         P, s, Vt = np.linalg.svd(U.T @ T, full_matrices=False)
         U = U @ P
+        squares[:k] = s**2
     else:
         U, s, Vt = np.linalg.svd(T, full_matrices=False)
+        squares = s**2
         U, s, Vt = U[:, :k], s[:k], Vt[:k]
     # T'u = s v holds by construction; T v = s u is what an inaccurate subspace would break.
     residual = np.linalg.norm(T @ Vt.T - U * s, axis=0) / np.sqrt(2)
-    return U, s * size, Vt.T, residual * size
+    return U, s * size, Vt.T, residual * size, squares * size**2
+
+
+def _leading_vectors(S: Array, k: int) -> tuple[Array, Array]:
+    """All eigenvalues of a symmetric matrix, descending, and the eigenvectors of the k largest.
+
+    LAPACK has no call for this, and two calls would make S tridiagonal twice, which takes nearly all of the
+    time: S = Q tri(d, e) Q' with the reflectors Q = diag(1, Q1) below the diagonal.
+    """
+    m = len(S)
+    if m < SMALL:
+        E, U = np.linalg.eigh(S)
+        return np.maximum(E[::-1], 0.0), U[:, ::-1][:, :k]
+    work, _ = dsytrd_lwork(m, lower=1)
+    c, d, e, tau, _ = dsytrd(S, lower=1, lwork=int(work))
+    E = sl.eigh_tridiagonal(d, e, eigvals_only=True)
+    try:
+        _, W = sl.eigh_tridiagonal(d, e, select="i", select_range=(m - k, m - 1), lapack_driver="stemr")
+    except np.linalg.LinAlgError:
+        W = np.empty((m, 0))
+    if W.shape[1] < k:  # LAPACK's choice by index can fail where eigenvalues coincide
+        return np.maximum(E[::-1], 0.0), np.linalg.eigh(S)[1][:, -k:]
+    W[1:] = dormqr("L", "N", c[1:, :-1], tau, np.asfortranarray(W[1:]), 64 * k)[0]
+    return np.maximum(E[::-1], 0.0), W
 
 
 class Triangle(NamedTuple):
@@ -233,18 +264,22 @@ class Factor(NamedTuple):
         """Singular values of the view after whitening with S + c I: 1 where there is no ridge."""
         return np.asarray(self.s / np.sqrt(self.s**2 + n * self.c))
 
+    def left(self, n: int) -> float:
+        """What the ridge leaves of the dimensions: the trace of S (S + c I)^-1."""
+        return float(np.sum(self.shrinkage(n) ** 2))
+
     def dimensions(self, n: int) -> int:
-        """Dimensions that the ridge leaves: the trace of S (S + c I)^-1, at least 1."""
-        return max(1, int(np.sum(self.shrinkage(n) ** 2) + 1e-6))
+        """The same as a whole number, at least 1."""
+        return max(1, int(self.left(n) + 1e-6))
 
 
-def factor_cca(fx: Factor, fy: Factor, n: int, k: int) -> tuple[Array, Array, Array, Array]:
-    """CCA of two factored views: coefficients on V (r1 x k, r2 x k), correlations, residuals.
+def factor_cca(fx: Factor, fy: Factor, n: int, k: int) -> tuple[Array, Array, Array, Array, Array]:
+    """CCA of two factored views: coefficients on V (r1 x k, r2 x k), correlations, residuals, all squares.
 
     Bjorck & Golub (1973): the singular values of Ux'Uy, each side shrunk by its ridge.
     """
     T = fx.shrinkage(n)[:, None] * (fx.U.T @ fy.U) * fy.shrinkage(n)
-    P, rho, Q, residual = leading_svd(T, k)
+    P, rho, Q, residual, squares = svd_and_squares(T, k)
     a = P / np.sqrt(fx.s**2 / n + fx.c)[:, None]
     b = Q / np.sqrt(fy.s**2 / n + fy.c)[:, None]
-    return a, b, rho, residual
+    return a, b, rho, residual, squares

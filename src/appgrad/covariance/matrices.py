@@ -67,12 +67,18 @@ class MatrixCovariance:
         keep[np.flatnonzero(w.weak)[noise]] = False
         return w._replace(W=w.W[:, keep], weak=w.weak[keep])
 
-    def dimensions(self) -> tuple[int, int]:
-        """Dimensions of each view that the ridge leaves: the trace of S (S + R)^-1."""
+    @property
+    def left(self) -> tuple[float, float]:
+        """What the ridge leaves of the dimensions of each view: the trace of S (S + R)^-1."""
         x, y = (
-            max(1, int(w.W.shape[1] - np.sum(u.ridge @ w.W**2) + 1e-6))
+            float(w.W.shape[1] - np.sum(u.ridge @ w.W**2))
             for w, u in zip(self.whitened, self.units.views, strict=True)
         )
+        return x, y
+
+    def dimensions(self) -> tuple[int, int]:
+        """The same as whole numbers, at least 1."""
+        x, y = (max(1, int(left + 1e-6)) for left in self.left)
         return x, y
 
     def rounding(self, views: Views | None = None) -> Rounding:

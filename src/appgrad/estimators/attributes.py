@@ -22,7 +22,7 @@ from .provenance import Origin
 SETTING = Lock()
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
     """A view of an array that cannot be written to: models are values, which several may share."""
     view = array.view()
     view.flags.writeable = False
@@ -46,42 +46,42 @@ class FittedAttributes:
     @property
     def canonical_correlations_(self) -> Array:
         """Correlations of the problem with its ridge, descending."""
-        return _read_only(self._solved().solution.correlations)
+        return read_only(self._solved().solution.correlations)
 
     @property
     def training_correlations_(self) -> Array:
         """Correlations of the scores of the training rows."""
-        return _read_only(self._solved().solution.training_correlations)
+        return read_only(self._solved().solution.training_correlations)
 
     @property
     def x_weights_(self) -> Array:
         """Weights of the first view."""
-        return _read_only(self._solved().solution.x_weights)
+        return read_only(self._solved().solution.x_weights)
 
     @property
     def y_weights_(self) -> Array:
         """Weights of the second view."""
-        return _read_only(self._solved().solution.y_weights)
+        return read_only(self._solved().solution.y_weights)
 
     @property
     def x_mean_(self) -> Array:
         """Means of the columns of the first view, or of their features."""
-        return _read_only(self._solved().solution.mean_x)
+        return read_only(self._solved().solution.mean_x)
 
     @property
     def y_mean_(self) -> Array:
         """Means of the columns of the second view, or of their features."""
-        return _read_only(self._solved().solution.mean_y)
+        return read_only(self._solved().solution.mean_y)
 
     @property
     def residuals_(self) -> Array:
         """Relative residual of each pair in the canonical equations."""
-        return _read_only(self._solved().solution.residuals)
+        return read_only(self._solved().solution.residuals)
 
     @property
     def error_bounds_(self) -> Array:
         """Upper bound of the distance of each correlation to a true one; NaN where it is not known."""
-        return _read_only(self._solved().solution.error_bounds)
+        return read_only(self._solved().solution.error_bounds)
 
     @property
     def n_iter_(self) -> list[int]:
@@ -241,22 +241,22 @@ class ColumnAttributes(FittedAttributes):
     @property
     def x_loadings_(self) -> Array:
         """Covariances of the columns of the first view with its scores."""
-        return _read_only(self._solved().solution.x_loadings)
+        return read_only(self._solved().solution.x_loadings)
 
     @property
     def y_loadings_(self) -> Array:
         """Covariances of the columns of the second view with its scores."""
-        return _read_only(self._solved().solution.y_loadings)
+        return read_only(self._solved().solution.y_loadings)
 
     @property
     def x_std_(self) -> Array:
         """Standard deviations of the columns of the first view."""
-        return _read_only(self._solved().solution.std_x)
+        return read_only(self._solved().solution.std_x)
 
     @property
     def y_std_(self) -> Array:
         """Standard deviations of the columns of the second view."""
-        return _read_only(self._solved().solution.std_y)
+        return read_only(self._solved().solution.std_y)
 
     @property
     def x_rotations_(self) -> Array:
@@ -278,3 +278,43 @@ class ColumnAttributes(FittedAttributes):
         """Intercept of the linear prediction of y."""
         slopes = self._solved().solution.y_slopes
         return np.asarray(self.y_mean_ - slopes @ (self.x_weights_.T @ self.x_mean_))
+
+    @property
+    def x_explained_variance_(self) -> Array:
+        """The share of the variance of the first view that each of its own scores explains.
+
+        That is the mean squared correlation of its columns with the score, known as adequacy.
+        """
+        solution = self._solved().solution
+        return _adequacy(solution.x_loadings, solution.std_x)
+
+    @property
+    def y_explained_variance_(self) -> Array:
+        """The share of the variance of the second view that each of its own scores explains."""
+        solution = self._solved().solution
+        return _adequacy(solution.y_loadings, solution.std_y)
+
+    @property
+    def x_redundancy_(self) -> Array:
+        """The share of the variance of the first view that each score of the other view explains."""
+        return self._redundancy(0, self.x_explained_variance_)
+
+    @property
+    def y_redundancy_(self) -> Array:
+        """The share of the variance of the second view that each score of the other view explains."""
+        return self._redundancy(1, self.y_explained_variance_)
+
+    def _redundancy(self, view: int, own: Array) -> Array:
+        solution = self._solved().solution
+        if solution.redundancy is not None:
+            return read_only(solution.redundancy[view])
+        # A file of 0.2.0 has none. Without a ridge it follows from the correlations.
+        same = np.allclose(solution.correlations, solution.training_correlations, rtol=0, atol=1e-6)
+        return own * solution.correlations**2 if same else np.full(len(own), np.nan)
+
+
+def _adequacy(loadings: Array, std: Array) -> Array:
+    """The mean over the columns that vary of squared correlations with each score."""
+    live = std > 0
+    shares = (loadings[live] / std[live, None]) ** 2
+    return np.asarray(np.clip(shares.mean(axis=0), 0.0, 1.0, dtype=float))

@@ -25,15 +25,16 @@ from ..fitting.fit import fit, generator, threads_for
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
-from ..fitting.remarks import issue, like_noise
+from ..fitting.remarks import issue
+from ..inference.noise import dimensions_of, like_noise
 from ..machine.arrays import Array, Matrix, require_unmasked
 from ..metrics import correlations, paired_correlations
-from ..solvers.problem import Problem, Progress, Solution
+from ..solvers.problem import Dimensions, Problem, Progress, Solution
 from ..solvers.protocol import Options
 from ..version import __version__
-from .attributes import FittedAttributes
 from .containers import in_containers
 from .fitted import Fitted, Rows, named, projection
+from .trust import TrustAttributes
 
 # Parameters that may change when a fit resumes from a checkpoint: budgets, and those that do not affect the
 # numbers.
@@ -53,7 +54,7 @@ class Prepared(NamedTuple):
 
 # scikit-learn's wrapper of `transform` demands X and wraps the first of a pair alone: `in_containers` wraps.
 class BaseCCA(  # type: ignore[call-arg]
-    FittedAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin, auto_wrap_output_keys=None
+    TrustAttributes, ClassNamePrefixFeaturesOutMixin, TransformerMixin, auto_wrap_output_keys=None
 ):
     """Base of all estimators: fits canonical pairs to two views. Subclasses set the problem and its views."""
 
@@ -207,8 +208,19 @@ class BaseCCA(  # type: ignore[call-arg]
                 one_dimensional,
                 prepared.learned,
             ),
-            found._replace(solution=self._kept(found.solution)),
+            found._replace(
+                solution=self._kept(found.solution),
+                dimensions=self._dimensions_of(
+                    found.solution, raw.n_samples, (raw.n_features_x, raw.n_features_y)
+                ),
+            ),
         )
+
+    def _dimensions_of(self, solution: Solution, n: int, columns: tuple[int, int]) -> Dimensions:
+        """The dimensions that tests need; with the reason if no theory holds for this estimator."""
+        if self._no_theory:
+            return Dimensions(n, (0, 0), False, self._no_theory)
+        return dimensions_of(solution, n, columns, self.problem_and_options()[0])
 
     def _keep(self, fitted: Fitted) -> None:
         """Set the model. Its warnings come first: one that is raised as an error leaves the old fit.

@@ -28,6 +28,7 @@ from .fitted import Fitted, Rows, named
 from .kernel import KernelCCA
 from .provenance import LENGTH, Origin
 from .sparse import SparseCCA
+from .trust_file import packed_trust, unpacked_trust
 
 ESTIMATORS: dict[str, type[BaseCCA]] = {"CCA": CCA, "KernelCCA": KernelCCA, "SparseCCA": SparseCCA}
 # Arrays of a file, named like the attributes of a model, and their fields in `Solution`.
@@ -85,6 +86,8 @@ def save(model: BaseCCA, path: str | os.PathLike[str]) -> None:
     arrays |= more
     if fit is not None:
         arrays |= {name: getattr(fit.solution, field) for name, field in _arrays_of(model).items()}
+        meta["trust"], more = packed_trust(fit)
+        arrays |= more
     archive.write(path, arrays, meta)
 
 
@@ -196,8 +199,10 @@ def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dic
     none = dict.fromkeys(COLUMN_ARRAYS.values(), np.empty(0))
     found = {field: arrays[name] for name, field in fields.items()}
     history, steps = _history(meta["history"]), _fact(meta, "n_iter_")
+    solution = Solution(**(none | found), condition=np.nan, ranks=(0, 0))  # type: ignore[arg-type]
+    trust = unpacked_trust(meta.get("trust"), arrays, k)
     return Fit(
-        solution=Solution(**(none | found), condition=np.nan, ranks=(0, 0)),  # type: ignore[arg-type]
+        solution=solution._replace(redundancy=trust.redundancy, spectrum=trust.spectrum),
         solver=_fact(meta, "solver_"),
         reason=_fact(meta, "solver_reason_"),
         history=history,
@@ -205,6 +210,8 @@ def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dic
         passes=_fact(meta, "n_passes_"),
         seconds=history[-1]["seconds"],
         remarks=_remarks(meta.get("remarks", [])),
+        dimensions=trust.dimensions,
+        effective_rows=trust.effective_rows,
     )
 
 

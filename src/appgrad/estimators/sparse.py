@@ -81,6 +81,8 @@ normaliser, checkpoint, callback, n_jobs, random_state, verbose
     10
     """
 
+    _no_theory = "the columns of sparse components are chosen by their correlations"
+
     def __init__(
         self,
         n_components: int = 2,

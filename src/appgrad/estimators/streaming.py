@@ -255,7 +255,8 @@ class StreamingCCA(BaseCCA):
         except ValueError as error:
             # Too few rows so far: attributes of the solution are missing, and the error says why.
             raise NotFittedError(str(error)) from error
-        return found._replace(solution=self._kept(found.solution))
+        dimensions = self._dimensions_of(found.solution, rows.n_samples, rows.widths)
+        return found._replace(solution=self._kept(found.solution), dimensions=dimensions)
 
 
 def _stream_of(model: StreamingCCA, name: str) -> SumStream | StepStream:

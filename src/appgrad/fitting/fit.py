@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state
 
 from ..data.derived import CountedViews
 from ..data.views import Views
+from ..machine.arrays import Array
 from ..machine.threads import are_few, blas_limit, limit_for_factor
 from ..solvers.costs import OVERSAMPLING, READING
-from ..solvers.problem import Problem, Progress, Solution
+from ..solvers.problem import Dimensions, Problem, Progress, Solution
 from ..solvers.protocol import Options
 from ..solvers.shortfall import NOTABLE, hidden_pairs, with_scores
 from .checkpoint import Checkpoint, CheckpointFile
@@ -25,7 +26,6 @@ from .remarks import (
     Remark,
     coarse_remarks,
     interrupted_remarks,
-    like_noise,
     overfit_remarks,
     said,
     shortfall_remarks,
@@ -44,7 +44,8 @@ class Fit(NamedTuple):
 
     Weights are in the precision of the data. `history` has a record for each step. `interrupted` is True if
     Ctrl-C ended the run: the solution is that of the best state so far. `resumed_from` is the iteration of
-    the checkpoint that the run resumed from, 0 without one, and None if unknown.
+    the checkpoint that the run resumed from, 0 without one, and None if unknown. Estimators add `dimensions`,
+    which tests need, and `effective_rows`, on how many rows each component rests; None where not known.
     """
 
     solution: Solution
@@ -57,6 +58,8 @@ class Fit(NamedTuple):
     remarks: tuple[Remark, ...] = ()
     interrupted: bool = False
     resumed_from: int | None = None
+    dimensions: Dimensions | None = None
+    effective_rows: Array | None = None
 
 
 def fit(
@@ -69,7 +72,7 @@ def fit(
     checkpoint: CheckpointFile | None = None,
     rows: Views | None = None,
     threads: int | None = None,
-    overfit: Overfit = like_noise,
+    overfit: Overfit | None = None,
 ) -> Fit:
     """Fit a problem to views: choose a solver, run it, write checkpoints, and check the result.
 
@@ -92,7 +95,7 @@ def fit(
                 book.write(last)
             solution = last.solution()
             taken = options._replace(solver=choice.solver)
-            remarks = overfit_remarks(overfit(n, p1, p2, solution)) + unused_steps(options)
+            remarks = overfit_remarks(overfit(n, p1, p2, solution) if overfit else []) + unused_steps(options)
             if interrupted:
                 remarks += interrupted_remarks(last, taken, views, solution, checkpoint)
             else:
@@ -155,7 +158,7 @@ def fit_of_stream(
     solve: Callable[[], Solution],
     n: int,
     columns: tuple[int, int],
-    overfit: Overfit = like_noise,
+    overfit: Overfit | None = None,
 ) -> Fit:
     """Return the fit to the n rows of a stream so far; `solve` returns their solution."""
     start = time.perf_counter()
@@ -172,7 +175,8 @@ def fit_of_stream(
         remarks += said(text, ConvergenceWarning)
     for text in hidden_pairs(stream.solver, solution):
         remarks += said(text, ConvergenceWarning)
-    remarks += overfit_remarks(overfit(int(min(n, stream.rows)), *columns, solution))
+    if overfit is not None:
+        remarks += overfit_remarks(overfit(int(min(n, stream.rows)), *columns, solution))
     return Fit(
         solution=in_precision(solution, stream.dtype),
         solver=stream.solver,

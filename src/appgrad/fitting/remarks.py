@@ -18,11 +18,10 @@ from ..data.derived import CountedViews
 from ..machine.arrays import EPS
 from ..machine.readable import number
 from ..solvers import registry
-from ..solvers.problem import Limits, Problem, Progress, Solution
+from ..solvers.problem import Limits, Progress, Solution
 from ..solvers.protocol import Options, Outcome
 from ..solvers.shortfall import BUDGETS, missing_share
 from .checkpoint import CheckpointFile
-from .noise import Shrunk, noise_level
 
 # Correlations of training rows above this look like a finding.
 MEMORISED = 0.9
@@ -42,8 +41,6 @@ WHOLE = 2.0**53
 COARSE = 1e4
 # Solvers with a step size that can be set; a test compares them with what solvers do.
 STEPPING = ("appgrad", "stochastic")
-# Correlations that noise alone reaches are worth a warning above this.
-NOISY = 0.3
 
 
 class OverfitWarning(UserWarning):
@@ -214,45 +211,3 @@ def trivial(n: int, p1: int, p2: int, solution: Solution, because: str, advice: 
         f"correlations are close to 1 because {because}: any data would reach that, so they show nothing. "
         f"{advice}, and judge by held-out rows (score)"
     ]
-
-
-def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem | None = None) -> list[str]:
-    """Return a remark if noise alone would reach a high first correlation, and this one is not above that.
-
-    The `problem` tells the ridge; without one there is none.
-    """
-    x, y = solution.ranks
-    if not x:
-        return []
-    views = _shrunk(n, (p1, p2), solution, problem)
-    level, first = noise_level(n, *views), float(solution.correlations[0])
-    if level.edge <= NOISY or first > level.limit:
-        return []
-    ridged = problem is not None and problem.is_ridged
-    advice = "Judge by held-out rows (score)" if ridged else "Set a ridge, and judge by held-out rows (score)"
-    if level.edge > 0.99 and first > 0.99:
-        return [
-            f"correlations are close to 1, as any data with {p1 + p2} columns for {n} rows would have them: "
-            f"these numbers show nothing. {advice}"
-        ]
-    shrunk = any(view.left < view.full for view in views) and ridged
-    return [
-        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: "
-        f"{'up to ' if shrunk else ''}about {level.edge:.2f} with {n} rows and {x} + {y} dimensions"
-        f"{' that the ridge leaves' if shrunk else ''}. {advice}"
-    ]
-
-
-def _shrunk(
-    n: int, columns: tuple[int, int], solution: Solution, problem: Problem | None
-) -> tuple[Shrunk, Shrunk]:
-    """Return the dimensions and the variance of both views, in units of the ridge that the user has set."""
-    ridge = "auto" if problem is None else problem.ridge
-    pair, found = ridge if isinstance(ridge, tuple) else (ridge, ridge), []
-    for r, sd, left, p in zip(pair, (solution.std_x, solution.std_y), solution.ranks, columns, strict=True):
-        variance = np.inf
-        if isinstance(r, int | float) and r > 0:
-            total = np.count_nonzero(sd) if problem is not None and problem.scale else np.sum(sd * sd)
-            variance = float(total) / r
-        found.append(Shrunk(left, variance, min(p, n - 1)))
-    return found[0], found[1]

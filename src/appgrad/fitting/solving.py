@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.derived import CountedViews
+from ..data.views import Views
 from ..solvers import registry
 from ..solvers.canonical import RankError
 from ..solvers.loop import iterate
@@ -35,11 +36,32 @@ def solving(
     start = time.perf_counter()
     choice = choice_of(views, problem, options)
     taken = options._replace(solver=choice.solver)
-    registry.solver(choice.solver, problem.kind).require(views, problem, taken)
     if registry.is_iterative(choice.solver):
+        registry.solver(choice.solver, problem.kind).require(views, problem, taken)
         return run(views, problem, taken, rng, start=start, callback=callback, saved=saved), choice
-    direct = direct_solver(choice.solver, problem.kind)
-    free = options.solver == registry.AUTO and direct.successor is not None
+    solution, taken_over = solve_directly(
+        views, problem, choice.solver, free=options.solver == registry.AUTO, options=taken
+    )
+    choice = choice if taken_over is None else taken_over
+    return iter([_at_once(solution, views, start, callback)]), choice
+
+
+def solve_directly(
+    views: Views,
+    problem: Problem,
+    name: str = registry.DIRECT,
+    *,
+    free: bool = True,
+    options: Options | None = None,
+) -> tuple[Solution, Choice | None]:
+    """Return the solution of a direct solver, and which other one has taken over with the reason, if one has.
+
+    A `free` choice goes back to the data if covariances lose too much precision.
+    """
+    options = Options(name) if options is None else options
+    direct = direct_solver(name, problem.kind)
+    direct.require(views, problem, options)
+    free = free and direct.successor is not None
     solution, reason = None, "the covariances have too few independent columns, so it works on the data"
     try:
         solution = direct.solve(views, problem)
@@ -47,17 +69,15 @@ def solving(
         # Covariances lose directions of low variance, which the data may still have.
         if not free:
             raise
-    if free and (solution is None or not np.all(with_scores(solution) < LOSS)):
-        if solution is not None:
-            reason = (
-                f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
-            )
-        assert direct.successor is not None
-        choice, direct = Choice(direct.successor, reason), direct_solver(direct.successor, problem.kind)
-        direct.require(views, problem, options)
-        solution = direct.solve(views, problem)
-    assert solution is not None
-    return iter([_at_once(solution, views, start, callback)]), choice
+    if solution is not None and (not free or np.all(with_scores(solution) < LOSS)):
+        return solution, None
+    if solution is not None:
+        reason = f"the covariances are ill-conditioned ({solution.condition:.1e}), so it works on the data"
+    assert direct.successor is not None
+    taken = Choice(direct.successor, reason)
+    successor = direct_solver(direct.successor, problem.kind)
+    successor.require(views, problem, options)
+    return successor.solve(views, problem), taken
 
 
 def run(

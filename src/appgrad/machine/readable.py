@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def size(n_bytes: float) -> str:
     """A number of bytes as readable text, such as '12 MB'."""
@@ -23,3 +25,19 @@ def duration(seconds: float) -> str:
 def number(count: int, thing: str) -> str:
     """A number of things as readable text, such as '1 iteration' or '20 iterations'."""
     return f"{count} {thing}" + ("" if count == 1 else "s")
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers as readable text, neighbours as ranges.
+
+    >>> ranges([1, 2, 3, 7, 9, 10])
+    '1 to 3, 7, 9, 10'
+    """
+    found: list[list[int]] = []
+    for one in sorted(map(int, numbers)):
+        if found and one == found[-1][-1] + 1:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    parts = [[f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run) for run in found]
+    return ", ".join(part for run in parts for part in run)

@@ -157,6 +157,10 @@ def solution(
     fx, fy = sign / np.sqrt(var_u), sign / np.sqrt(var_v)
     # With a ridge the scores are correlated a little: regress on all of them together.
     slopes = np.linalg.inv(x.gram * np.outer(fx, fx)).T * fx[:, None]
+    redundancy = (
+        _explained(x.cross, fy, mx.var * ux.scale**2),
+        _explained(y.cross, fx, my.var * uy.scale**2),
+    )
     return Solution(
         correlations=np.clip(rho, 0.0, 1.0),
         training_correlations=np.clip(x.shared * fx * fy, 0.0, 1.0),
@@ -173,7 +177,19 @@ def solution(
         error_bounds=np.where(error_bounds < 1, error_bounds, np.nan),
         condition=np.nan if rounding is None or not rounding.squared else rounding.condition,
         ranks=cov.dimensions() if ranks is None else ranks,
+        redundancy=redundancy,
     )
+
+
+def _explained(cross: Array, f: Array, variances: Array) -> Array:
+    """The mean squared correlation of the columns of a view with scores of the other view times f.
+
+    `cross` are their covariances.
+    """
+    live = variances > 0
+    inverse = np.where(live, 1 / np.where(live, variances, 1.0), 0.0)
+    shares = column_dots(cross, cross, inverse) * f * f / max(np.count_nonzero(live), 1)
+    return np.asarray(np.clip(shares, 0.0, 1.0))
 
 
 def _signs(C: Array, scale: Array) -> Array:

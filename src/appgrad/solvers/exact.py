@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..covariance.build import on_rows
-from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, leading_svd
+from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, svd_and_squares
 from ..covariance.matrices import MatrixCovariance
 from ..covariance.moments import SecondMoments, second_moments
 from ..covariance.operators import Rounding
@@ -21,7 +21,7 @@ from .canonical import require_rank, solution
 from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed, matrices_seconds
 from .direct import DirectBase
 from .gram import GramSolver
-from .problem import Problem, Solution
+from .problem import Problem, Solution, spectrum
 
 # The least ridge over the variance of a column, where it enters row Gram matrices.
 FLOOR = 1e-10
@@ -61,14 +61,21 @@ def _by_covariances(
     views: Views | None,
 ) -> Solution:
     k = problem.n_components
-    u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
-    precision = max(EPS, float(np.finfo(dtype).eps) ** 2)
-    cov = MatrixCovariance.of_moments(second, u, precision)
+    cov = covariances(second, widths, dtype, problem)
     wx, wy = cov.whitened
-    require_rank(k, *(min(w.rank, w.W.shape[1]) for w in (wx, wy)))
-    P, rho, Q, residual = leading_svd(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
-    rounding = cov.rounding(views)
-    return solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=rounding)
+    x, y = (min(w.rank, w.W.shape[1]) for w in (wx, wy))
+    require_rank(k, x, y)
+    P, rho, Q, residual, squares = svd_and_squares(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
+    found = solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=cov.rounding(views))
+    return found._replace(spectrum=spectrum(squares, (x, y), cov.left, second.n, problem.center))
+
+
+def covariances(
+    second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
+) -> MatrixCovariance:
+    """Return the covariances of a problem, from second moments of data with this precision."""
+    u = units(second.moments(widths), dtype, scale=problem.scale, ridge=problem.ridge)
+    return MatrixCovariance.of_moments(second, u, max(EPS, float(np.finfo(dtype).eps) ** 2))
 
 
 def by_rows(views: Views, problem: Problem) -> Solution:
@@ -86,10 +93,10 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
     Kx, Ky = cov.row_grams(tx, ty)
     (fx, condition_x), (fy, condition_y) = (
-        _factor(K, c, center, precision, p) for K, c, p in ((Kx, cx, len(tx)), (Ky, cy, len(ty)))
+        factor_of_rows(K, c, center, precision, p) for K, c, p in ((Kx, cx, len(tx)), (Ky, cy, len(ty)))
     )
     require_rank(k, len(fx.s), len(fy.s))
-    a, b, rho, residual = factor_cca(fx, fy, cov.n, k)
+    a, b, rho, residual, squares = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
     lost = max(fx.neglected(cov.n), fy.neglected(cov.n))
@@ -99,10 +106,12 @@ def by_rows(views: Views, problem: Problem) -> Solution:
         max(EPS, FLOOR / cov.n if raised else 0.0), max(condition_x, condition_y), terms=cov.n, neglected=lost
     )
     ranks = fx.dimensions(cov.n), fy.dimensions(cov.n)
-    return solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
+    found = solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
+    left = fx.left(cov.n), fy.left(cov.n)
+    return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, cov.n, center))
 
 
-def _factor(K: Array, c: float, center: bool, precision: float, p: int) -> tuple[Factor, float]:
+def factor_of_rows(K: Array, c: float, center: bool, precision: float, p: int) -> tuple[Factor, float]:
     """U and s of a view's centred rows from their Gram matrix, without directions at rounding level.
 
     Rows of p columns leave some directions empty.

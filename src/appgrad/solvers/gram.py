@@ -32,7 +32,7 @@ def by_grams(views: Views, problem: Problem) -> Solution:
     k, kept = problem.n_components, stored(views)
     (fx, condition_x), (fy, condition_y) = _factors(kept, problem)
     require_rank(k, len(fx.s), len(fy.s))
-    a, b, rho, residual = factor_cca(fx, fy, views.n_samples, k)
+    a, b, rho, residual, _ = factor_cca(fx, fy, views.n_samples, k)
     m = moments(kept, center=False)
     cov = GramCovariance(kept, m, units(m, kept.dtype, ridge=problem.ridge), (fx.c, fy.c))
     A, B = fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None])

@@ -34,6 +34,46 @@ class Problem(NamedTuple):
         return any(r != "auto" and r != 0 for r in pair)
 
 
+class Spectrum(NamedTuple):
+    """All canonical correlations of some rows, and the numbers that tests of them need.
+
+    `squares` are the squared correlations of all pairs, as many as the smaller of the two `ranks`, which are
+    the independent columns of each view; `left` are the traces of S (S + R)^-1: what the ridge leaves of
+    the ranks. `rows` is the number of rows, and one more if nothing was subtracted from them.
+    """
+
+    squares: Array
+    ranks: tuple[int, int]
+    left: tuple[float, float]
+    rows: float
+
+
+def spectrum(
+    squares: Array, ranks: tuple[int, int], left: tuple[float, float], n: float, center: bool
+) -> Spectrum:
+    """Return the spectrum of n rows, centred or not, from the squared correlations of all pairs."""
+    kept = np.clip(squares[: min(ranks)], 0.0, 1.0)
+    return Spectrum(np.sort(kept)[::-1], ranks, left, float(n if center else n + 1))
+
+
+class Dimensions(NamedTuple):
+    """Rows and dimensions that the theory of unrelated views needs, and a reason if it does not hold.
+
+    `n` is the number of rows, one more if nothing was subtracted from them. The `ranks` of both views are
+    upper bounds unless they are `known`: only direct solvers compute them.
+    """
+
+    n: float
+    ranks: tuple[int, int]
+    known: bool = True
+    reason: str = ""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows as a whole number."""
+        return round(self.n)
+
+
 class Solution(NamedTuple):
     """Canonical pairs in the units of the data, best first, scores of unit variance.
 
@@ -49,7 +89,8 @@ class Solution(NamedTuple):
     passes for a look at directions of low variance, `crowded` if clusters of rare columns may have
     better pairs, None if there was no look at them, `known` if a run has looked at the covariances of all
     columns. `outside` is the correlation that pairs outside of the span may have: 0 where there can be
-    none, NaN where it is not known.
+    none, NaN where it is not known. `redundancy` is the share of the variance of each view that the scores
+    of the other one explain, one for each component. `spectrum` are all correlations, where these are known.
     """
 
     correlations: Array
@@ -74,6 +115,8 @@ class Solution(NamedTuple):
     crowded: bool | None = None
     known: bool = False
     outside: float = np.nan
+    redundancy: tuple[Array, Array] | None = None
+    spectrum: Spectrum | None = None
 
 
 class Diagnostics(NamedTuple):

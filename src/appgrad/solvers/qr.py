@@ -16,7 +16,7 @@ from .canonical import require_rank, solution
 from .costs import MATRICES, Cost, Rates
 from .direct import DirectBase
 from .gram import GramSolver
-from .problem import Problem, Solution
+from .problem import Problem, Solution, spectrum
 
 # A column rounded to the precision eps is off by at most eps / 2 of its values, and its combinations with
 # others by less than this many eps of all of theirs.
@@ -42,15 +42,16 @@ def qr(views: Views, problem: Problem) -> Solution:
     fx, vx, tx = _factor(R[:, :p], mx.var, ux, noise[:p], eps)
     fy, vy, ty = _factor(R[:, p:], my.var, uy, noise[p:], eps)
     require_rank(k, len(fx.s), len(fy.s))
-    a, b, rho, residual = factor_cca(fx, fy, n, k)
+    a, b, rho, residual, squares = factor_cca(fx, fy, n, k)
     cov = RowCovariance(views, m, u, dtype=np.float64)
     A, B = tx[:, None] * (vx @ a), ty[:, None] * (vy @ b)
     condition = max(float(f.s[0] / np.sqrt(f.s[-1] ** 2 + n * f.c)) for f in (fx, fy))
     lost = max(fx.neglected(n), fy.neglected(n))
     rounding = Rounding(EPS, condition, squared=False, neglected=lost)
-    return solution(
-        cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=(fx.dimensions(n), fy.dimensions(n))
-    )
+    ranks = fx.dimensions(n), fy.dimensions(n)
+    found = solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
+    left = fx.left(n), fy.left(n)
+    return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, n, problem.center))
 
 
 def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:
