@@ -25,6 +25,7 @@ BENCHMARKS = {
     "small_fits": "time of small fits, alone and beside busy processes, over that with all threads of BLAS",
     "import_time": "time of `from appgrad import CCA`, over that of scikit-learn's CCA",
     "versions": "time, memory, passes and FLOP of this code, over those of another version of it",
+    "inference": "rates, power and coverage of tests and of the noise level, and their cost",
     "walks": "modules and rooms that a few common calls go through, and borders they cross",
 }
 

@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from appgrad.fitting.noise import noise_edge, noise_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
 from appgrad import CCA
-from appgrad.fitting.noise import noise_edge, noise_limit
 from appgrad.fitting.remarks import OverfitWarning
 
 

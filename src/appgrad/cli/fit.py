@@ -25,7 +25,7 @@ from ..inference.holdout import HeldOut, held_out
 from ..reporting.features import lines_of, names_of
 from ..reporting.html import write_report
 from ..reporting.rows_shown import labels_of, require_labels, rows_of_fit, with_rows
-from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components
+from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components, with_test
 from ..reporting.titles import title_of
 from ..solvers import registry
 from ..solvers.problem import Progress
@@ -37,6 +37,7 @@ from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
 from .same_source import shared_columns
 from .terminal import print_json, print_remarks, print_summary, say
+from .tested import canonical_test
 from .wording import in_options
 
 
@@ -66,6 +67,7 @@ class FitArguments(NamedTuple):
     log_level: str | None
     as_json: bool
     scale: bool = False
+    test: bool = False
     x_names: Path | None = None
     y_names: Path | None = None
     labels: str | None = None
@@ -86,6 +88,8 @@ def fit_files(asked: FitArguments) -> None:
         unsaved = [] if tested is None else save_check(model, tested, asked)
         summary = summary_of(model, timing=timing)
         summary = replace(summary, remarks=(*summary.remarks, *unsaved), files=views.notes)
+        if asked.test:
+            summary = test_rows(model, views, summary, asked)
         # Results are shown even if the report fails.
         lost = None if asked.report is None else report_fit(model, views, summary, asked)
     show_fit(summary, asked, lost)
@@ -276,6 +280,19 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
         except KeyboardInterrupt:
             where = "nothing was saved" if saved is None else f"the model of all rows is in {saved}"
             interrupted(f" in the held-out check; {where}", **written(asked, saved=True))
+
+
+def test_rows(model: CCA, views: Views, summary: Summary, asked: FitArguments) -> Summary:
+    """The summary with p-values; with a warning if there can be none, because the model itself is fine."""
+    try:
+        # Tests that need no rows are as good.
+        needs = None if model.has_all_roots else views
+        return with_test(summary, canonical_test(model, needs, seed=asked.seed, level=asked.log_level))
+    except FAILURES as error:
+        return replace(summary, remarks=(*summary.remarks, f"no test: {in_options(reason(error))}"))
+    except KeyboardInterrupt:
+        where = "nothing was saved" if asked.output is None else f"the model of all rows is in {asked.output}"
+        interrupted(f" in the test; {where}", **written(asked, saved=True))
 
 
 def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:

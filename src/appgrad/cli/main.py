@@ -1,4 +1,4 @@
-"""The command line: appgrad fit | plan | transform | score | inspect | report | demo | experiment.
+"""The command line: appgrad fit | plan | transform | score | test | inspect | report | demo | experiment.
 
 A command imports what it runs when it is called: `appgrad --help` needs neither numpy nor scikit-learn.
 """
@@ -150,6 +150,12 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of rows for held-out correlations; 0: none.")
     ] = 0.1,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test", help="p-values of the correlations; rows are permuted where theory is silent."
+        ),
+    ] = False,
     support: Annotated[
         str | None, typer.Option(help="Sparse components: shared columns, or a component's own.")
     ] = None,
@@ -242,6 +248,36 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
         from .model import score_files
 
     score_files(model, x, y, as_json)
+
+
+@app.command("test", short_help="Test the correlations of a model: p-values.")
+def significance(
+    model: Model,
+    x: Annotated[str | None, typer.Argument(metavar="[X]", help="Rows to test: first view.")] = None,
+    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view, the same rows.")] = None,
+    method: Annotated[
+        str, typer.Option(help="How.", metavar="auto|parametric|permutation|held-out")
+    ] = "auto",
+    resamples: Annotated[int, typer.Option(min=1, help="Number of permutations.")] = 999,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows change places within their group only: a text file, a line a row; or a column.",
+            metavar="SRC",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which permutations.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Test whether the views are related, and by how many components.
+
+    Models of direct solvers need no rows for tests of normal rows: Wilks, Bartlett, Pillai, Hotelling-Lawley
+    and Roy. With rows, and where no theory holds, rows are permuted.
+    """
+    with signals.at_once():
+        from .tested import show_test
+
+    show_test(model, x, y, method, resamples, groups, seed, as_json)
 
 
 @app.command(short_help="Show a model and its leading features.")

@@ -15,12 +15,21 @@ from ..metrics import correlations
 from ..reporting.features import names_of
 from ..reporting.html import write_report
 from ..reporting.rows_shown import labels_of, rows_shown, with_rows
-from ..reporting.summary import summary_of, to_json, with_components
+from ..reporting.summary import beliefs_of, summary_of, to_json, with_components, with_known_test
 from ..reporting.titles import name_of
 from .arguments import typed
 from .output_checks import require_output
 from .score_files import Scores, require_writer, write_scores
-from .terminal import out, print_components, print_json, print_remarks, print_summary, say
+from .terminal import (
+    out,
+    print_beliefs,
+    print_components,
+    print_json,
+    print_remarks,
+    print_summary,
+    print_variance,
+    say,
+)
 
 
 def transform_files(model: Path, x: str | None, y: str | None, output: Path, key: str | None) -> None:
@@ -69,7 +78,7 @@ def inspect_model(model: Path, x_names: Path | None, y_names: Path | None, top: 
     """Print what was fitted, and the leading features of each component."""
     fitted = load(model)
     names = names_of(fitted, "x", x_names), names_of(fitted, "y", y_names)
-    summary = with_components(summary_of(fitted), fitted, names, top)
+    summary = with_components(with_known_test(summary_of(fitted), fitted), fitted, names, top)
     if as_json:
         print_json(
             {
@@ -82,6 +91,8 @@ def inspect_model(model: Path, x_names: Path | None, y_names: Path | None, top: 
         return
     print_summary(summary)
     print_remarks(summary)
+    print_beliefs([belief.text for belief in beliefs_of(summary)])
+    print_variance(summary)
     print_components(summary)
 
 
@@ -107,7 +118,7 @@ def report_model(
         if x is None or y is None
         else rows_shown(fitted, open_views(x, y, model=fitted), labels_of(labels), str(labels))
     )
-    summary = with_components(summary_of(fitted), fitted, known, top)
+    summary = with_components(with_known_test(summary_of(fitted), fitted), fitted, known, top)
     write_report(
         output,
         summary if rows is None else with_rows(summary, rows),

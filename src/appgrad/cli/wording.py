@@ -18,6 +18,8 @@ OPTIONS = {
     "batch_size": "--batch-size",
     "checkpoint": "--checkpoint",
     "random_state": "--seed",
+    "method": "--method",
+    "n_resamples": "--resamples",
 }
 # Where a parameter may stand: not within a path or a longer name, such as a folder `alpha=1/` of files.
 BEFORE, AFTER = r"(?<![\w/.'\"-])", r"(?![\w/=]|\.\w)"
@@ -30,6 +32,8 @@ OTHERS = {
     rf"{BEFORE}n_nonzero must be integers": "--n-nonzero must be whole numbers",
     r"judge by held-out rows \(score\)": "judge by held-out rows (--holdout)",
     r"held-out rows \(score\)": "held-out rows (--holdout)",
+    r"([Gg])ive rows, test\(X, y[^)]*\)": r"\1ive rows, appgrad test model.cca X Y",
+    r"give test\(X, y\)": "appgrad test model.cca X Y",
     r"Go on with checkpoint=": "Go on with --resume checkpoint=",
     r"Fit again to finish it": "Its command, run again, finishes it",
     r"scikit-learn's working_memory": "SKLEARN_WORKING_MEMORY (MiB)",

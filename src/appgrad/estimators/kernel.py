@@ -110,6 +110,7 @@ n_features_in_, n_features_y_, feature_names_in_, feature_names_y_ : as in `CCA`
 
     _of_rows: ClassVar[frozenset[str]] = BaseCCA._of_rows | {"gamma_", "ridge_"}
 
+    _has_columns = False
     _no_theory = "functions of a kernel have no fixed number of dimensions"
 
     def __init__(

@@ -40,21 +40,23 @@ class TrustAttributes(FittedAttributes):
     _views: Callable[[Any, Any], Views]
     # Why there are no tests of normal rows and no noise level for an estimator; empty if there are.
     _no_theory: ClassVar[str] = ""
+    # True if scores are sums of weighted columns.
+    _has_columns: ClassVar[bool] = True
 
     @property
     def noise_level_(self) -> float:
         """The correlation that the first one of noise exceeds in 5 % of all data sets; NaN if not known."""
-        return self._noise().level
+        return self.noise.level
 
     @property
     def noise_edge_(self) -> float:
         """Where the first correlation of noise is for large views (Wachter 1980); NaN if not known."""
-        return self._noise().edge
+        return self.noise.edge
 
     @property
     def noise_level_reason_(self) -> str:
         """Why the noise level is not known; empty if it is."""
-        return self._noise().reason
+        return self.noise.reason
 
     @property
     def effective_rows_(self) -> Array:
@@ -62,6 +64,11 @@ class TrustAttributes(FittedAttributes):
         found = self._solved()
         k = len(found.solution.correlations)
         return read_only(np.full(k, np.nan) if found.effective_rows is None else found.effective_rows)
+
+    @property
+    def has_all_roots(self) -> bool:
+        """True if tests of normal rows hold and need no rows: the model has all correlations."""
+        return self._solved().solution.spectrum is not None and not self.noise.reason
 
     def debiased_correlations(self) -> Array:
         """Correlations without what noise adds to them; NaN at or below Wachter's edge, and if not known.
@@ -78,7 +85,7 @@ class TrustAttributes(FittedAttributes):
         >>> model.canonical_correlations_.round(2), model.debiased_correlations().round(2)
         (array([0.84, 0.59]), array([0.8, nan]))
         """
-        return self._noise().debiased(self._solved().solution.correlations)
+        return self.noise.debiased(self._solved().solution.correlations)
 
     def test(
         self,
@@ -146,8 +153,9 @@ class TrustAttributes(FittedAttributes):
         resampling = Resampling(int(n_resamples), np.random.default_rng(rng), groups, callback)
         return self._tested_on(views, method, resampling)
 
-    def _noise(self) -> Noise:
-        """The noise level of the fit."""
+    @property
+    def noise(self) -> Noise:
+        """The noise level of the fit, with the dimensions it is for."""
         found = self._solved().dimensions
         return noise_of(Dimensions(0, (0, 0), False, OLD) if found is None else found)
 
@@ -158,7 +166,7 @@ class TrustAttributes(FittedAttributes):
             raise ValueError(f"{what} rows: give test(X, y)")
         if self._no_theory:
             raise ValueError(f"{self._no_theory}: give rows, test(X, y), to test held-out ones")
-        dimensions = self._noise().dimensions
+        dimensions = self.noise.dimensions
         if spectrum is None:
             raise ValueError(
                 "this model has only its own components, and tests need all correlations: give rows, "

@@ -114,6 +114,12 @@ class Watch:
         logger.debug("iteration %d, %.1f passes, %s", progress.iteration, progress.passes, self.captured)
         self.count(progress.rows if self.n is None else self.rows)
 
+    def share(self, done: int, asked: int, things: str) -> None:
+        """Show how many of the things asked for are done, and the time left."""
+        spent = time.perf_counter() - self.start
+        known = f"{done:,} of {asked:,} {things}", time_left(spent * (asked - done) / max(done, 1), None)
+        self.display.show(lambda room: ", ".join(filter(None, known)))
+
     def text(self, room: int) -> str:
         """How far the task is by now; where room is short, without rows a second, then without rows."""
         spent, ago = self.counted - self.start, time.perf_counter() - self.estimated

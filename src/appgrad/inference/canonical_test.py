@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..machine.arrays import Array
+from ..machine.readable import ranges
 from .significance import Statistic
 
 PARAMETRIC, PERMUTATION, HELD_OUT = "parametric", "permutation", "held-out"
@@ -76,18 +77,11 @@ class CanonicalTest:
 
     def conclusion(self, level: float = 0.05) -> str:
         """One sentence: how many components stand above noise."""
-        first = self.family_wise <= level
-        count = len(first) if first.all() else int(np.argmin(first))
-        if self.method == HELD_OUT:
-            count = int(first.sum())
-        if not count:
+        which = np.flatnonzero(self.family_wise <= level)
+        if not len(which):
             return f"No component is significant at {level:g}: the views may be unrelated."
-        which = "1" if count == 1 else f"1 to {count}"
-        if self.method == HELD_OUT:
-            which = ", ".join(str(i + 1) for i in np.flatnonzero(first))
-        return (
-            f"{'Component' if count == 1 else 'Components'} {which} significant at {level:g} (family-wise)."
-        )
+        many, are = ("Component", "is") if len(which) == 1 else ("Components", "are")
+        return f"{many} {ranges(which + 1)} {are} significant at {level:g} (family-wise)."
 
     def to_json(self) -> str:
         """All of the result as a JSON object in a string; NaN is null."""

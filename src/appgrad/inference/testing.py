@@ -26,7 +26,7 @@ from .significance import log_wilks, multivariate, step_down
 NORMAL = "p-values are exact or close for normal rows, and approximate for others; rows must be independent."
 ROY = "The F of Roy's root is an upper bound: its p-value here is that of the largest root itself."
 RIDGED = "With a ridge, steps after the first one are approximate."
-SEEDS = "They depend on the rows drawn: another rng gives others."
+SEEDS = "p-values depend on the permutations drawn: a larger n_resamples makes them sharper."
 
 
 class Resampling(NamedTuple):

@@ -21,7 +21,8 @@ from ..data.display import shown
 from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
 from ..version import __version__
-from .summary import Summary, json_list
+from .beliefs import Belief, p_fact
+from .summary import Summary, beliefs_of, json_list
 from .titles import heading
 
 # Correlations of components by the heading of their column; None where one is not known.
@@ -88,7 +89,9 @@ def page(summary: Summary, *, title: str, command: str) -> str:
         "estimator": escape(summary.estimator),
         "lead": _lead(summary, columns),
         "remarks": _remarks(summary.remarks),
-        "correlations": _correlations(columns, summary.forced),
+        "correlations": _correlations(columns, summary),
+        "beliefs": _beliefs(beliefs_of(summary)),
+        "variance": _variance(summary),
         "options": _options(columns),
         "scores": "" if summary.scores else f"<p>{NO_SCORES}</p>",
         "scores_hidden": "" if summary.scores else " hidden",
@@ -191,25 +194,31 @@ def _number(value: float | None, form: str) -> str:
     return "\N{EN DASH}" if value is None else format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
-def _correlations(columns: Columns, forced: bool) -> str:
-    """The table of correlations, with bars."""
+def _correlations(columns: Columns, summary: Summary) -> str:
+    """The table of correlations, with bars, what noise alone reaches, and p-values."""
+    forced, evidence = summary.forced, summary.evidence
     kinds = {name: KINDS.get(name, "other") for name in columns}
+    limits = json_list(evidence.limits)
+    extra = _evidence_cells(summary)
     low = min([0.0, *(value for values in columns.values() for value in values if value is not None)])
     head = "".join(f'<th scope="col" class="number {kinds[name]}">{escape(name)}</th>' for name in columns)
+    head += "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in extra)
     body = []
     for i, values in enumerate(zip(*columns.values(), strict=True)):
         cells = []
         for name, value in zip(columns, values, strict=True):
             star = "*" if forced and name == "training" and (value or 0) > 0.99 else ""
             cells.append(f'<td class="number">{_number(value, ".4f")}{star}</td>')
+        cells += [f'<td class="number">{found[i]}</td>' for found in extra.values()]
         drawn = [
             (kinds[name], v) for name, v in zip(columns, values, strict=True) if kinds[name] != "estimate"
         ]
         body.append(
             f'<tr><th scope="row" class="number">{i + 1}</th>{"".join(cells)}'
-            f'<td class="bars">{_bars(drawn, low, 1.0)}</td></tr>'
+            f'<td class="bars">{_bars(drawn, low, 1.0, limits[i])}</td></tr>'
         )
     foot = f"<p>{FORCED}</p>" if forced else ""
+    foot += f'<p class="soft">{_reading(summary)}</p>'
     foot += "" if {"held", "other"} & set(kinds.values()) else f"<p>{NO_TEST}</p>"
     return (
         '<table class="correlations"><caption>Correlations of paired scores</caption>'
@@ -218,8 +227,69 @@ def _correlations(columns: Columns, forced: bool) -> str:
     )
 
 
-def _bars(values: list[tuple[str, float | None]], low: float, high: float) -> str:
-    """Bars from zero, one below the other, on a scale from low to high."""
+def _evidence_cells(summary: Summary) -> dict[str, list[str]]:
+    """Cells beside the correlations: what noise reaches, on how many rows they rest, and p-values."""
+    evidence, k = summary.evidence, len(summary.canonical)
+    found = {}
+    if not np.all(np.isnan(evidence.limits)):
+        found["noise"] = [_number(value, ".4f") for value in json_list(evidence.limits)]
+    if not np.all(np.isnan(evidence.effective_rows)):
+        found["rows"] = [_number(value, ",.0f") for value in json_list(evidence.effective_rows)]
+    if evidence.test is not None:
+        values = json_list(evidence.test.family_wise)[:k]
+        found["p"] = [
+            "&lt; 0.0001" if value is not None and value < 1e-4 else _number(value, ".4f") for value in values
+        ]
+    return found
+
+
+def _reading(summary: Summary) -> str:
+    """How to read the columns beside the correlations."""
+    evidence, parts = summary.evidence, []
+    if not evidence.noise.reason:
+        parts.append(
+            "The dashed line, and the column noise, are what pure noise with as many rows and columns "
+            f"exceeds in 5 of 100 data sets{'' if evidence.noise.known else ', at most'}."
+        )
+    else:
+        parts.append(f"The noise level is not known: {escape(evidence.noise.reason)}.")
+    if not np.all(np.isnan(evidence.effective_rows)):
+        parts.append("Rows: on about how many rows a component rests.")
+    if evidence.test is not None:
+        parts.append(f"p: {escape(p_fact(evidence.test))}, family-wise.")
+    return " ".join(parts)
+
+
+def _beliefs(found: list[Belief]) -> str:
+    """A sentence for each component, on whether to believe it."""
+    marks = {True: "yes", False: "no", None: "open"}
+    items = "".join(f'<li class="{marks[belief.holds]}">{escape(belief.text)}</li>' for belief in found)
+    return f'<ul class="beliefs">{items}</ul>'
+
+
+def _variance(summary: Summary) -> str:
+    """The table of shares of variance, with totals; empty for kernels."""
+    if not summary.variance:
+        return ""
+    head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in summary.variance)
+    lists = [json_list(values) for values in summary.variance.values()]
+    rows = [(str(i + 1), values) for i, values in enumerate(zip(*lists, strict=True))]
+    rows.append(("all", tuple(json_list(np.array([np.sum(v) for v in summary.variance.values()])))))
+    body = "".join(
+        f'<tr><th scope="row" class="number">{name}</th>'
+        + "".join(f'<td class="number">{_number(value, ".4f")}</td>' for value in values)
+        + "</tr>"
+        for name, values in rows
+    )
+    return (
+        "<h3>Explained variance</h3><table><caption>Share of the variance of each view that its own scores "
+        "explain (adequacy), and the scores of the other view (redundancy)</caption><thead><tr>"
+        f'<th scope="col" class="number">component</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _bars(values: list[tuple[str, float | None]], low: float, high: float, mark: float | None = None) -> str:
+    """Bars from zero, one below the other, on a scale from low to high; with a dashed line at a mark."""
     span, height = (high - low) or 1.0, 10 / max(1, len(values))
     zero = 100 * -low / span
     parts = []
@@ -231,6 +301,9 @@ def _bars(values: list[tuple[str, float | None]], low: float, high: float) -> st
                 f'width="{abs(end - zero):.2f}" height="{height - 1:.2f}"/>'
             )
     axis = f'<line x1="{zero:.2f}" x2="{zero:.2f}" y1="0" y2="10"/>'
+    if mark is not None:
+        at = 100 * (mark - low) / span
+        axis += f'<line class="noise" x1="{at:.2f}" x2="{at:.2f}" y1="0" y2="10"/>'
     return (
         '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
         f"{''.join(parts)}{axis}</svg>"

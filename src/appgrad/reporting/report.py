@@ -13,7 +13,7 @@ from ..estimators.base import BaseCCA
 from .features import checked_names
 from .html import write_report
 from .rows_shown import rows_shown, with_rows
-from .summary import summary_of, with_components
+from .summary import summary_of, with_components, with_known_test
 from .titles import title_of
 
 
@@ -68,7 +68,7 @@ def report(
     if X is None and (y is not None or labels is not None):
         raise ValueError("y and labels are those of rows: give X too, or None for all three")
     names = checked_names(model, "x", x_names, "x_names"), checked_names(model, "y", y_names, "y_names")
-    summary = with_components(summary_of(model), model, names, top)
+    summary = with_components(with_known_test(summary_of(model), model), model, names, top)
     views = None if X is None else as_views(X, y)
     if views is not None:
         summary = with_rows(summary, rows_shown(model, views, labels, "labels"))

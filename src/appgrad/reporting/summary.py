@@ -11,10 +11,12 @@ from ..estimators.base import BaseCCA
 from ..estimators.kernel import KernelCCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
+from ..inference.canonical_test import CanonicalTest
 from ..inference.holdout import HeldOut
 from ..machine.arrays import Array
 from ..machine.readable import number
 from ..solvers import registry
+from .beliefs import Belief, Evidence, beliefs, evidence_of, noise_fact, p_fact
 from .features import leading_components, measure_of
 
 # Most steps of a run in a summary: on a screen, a curve of more looks the same.
@@ -53,11 +55,15 @@ class Summary:
     resumed_from: int
     # None for a stream.
     solver_seconds: float | None
+    # The noise level, on how many rows components rest, and tests.
+    evidence: Evidence
     # One number per component.
     canonical: Array
     training: Array
     residuals: Array
     error_bounds: Array
+    # Shares of the variance of each view that own scores, and those of the other view, explain: by name.
+    variance: dict[str, Array]
     # Correlations by the heading of their column: "training", "held out" ...
     columns: dict[str, Array]
     # True if any rows of this shape would be as correlated.
@@ -101,6 +107,7 @@ def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timin
     if origin is not None and origin.tested is not None:
         held_out = origin.tested
     history, no_history = _history(model)
+    evidence = evidence_of(model)
     return Summary(
         estimator=type(model).__name__,
         version=model.version,
@@ -115,13 +122,15 @@ def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timin
         passes=model.n_passes_,
         resumed_from=getattr(model, "resumed_from_iteration_", 0),
         solver_seconds=None if model.streamed else model.history_[-1]["seconds"],
+        evidence=evidence,
         canonical=model.canonical_correlations_,
         training=model.training_correlations_,
         residuals=model.residuals_,
         error_bounds=model.error_bounds_,
+        variance=_variance(model),
         columns=_columns(model, held_out),
         forced=_is_forced(model),
-        facts=_facts(model),
+        facts=_facts(model, evidence),
         remarks=tuple(_all_remarks(model)),
         origin=origin,
         held_out=held_out,
@@ -159,12 +168,52 @@ def to_json(summary: Summary) -> dict[str, Any]:
         "ridge": summary.ridge,
         "held_out_correlations": None if held_out is None else json_list(held_out.correlations),
         "held_out_method": None if held_out is None else held_out.method,
+        **_evidence_json(summary),
     }
+
+
+def _evidence_json(summary: Summary) -> dict[str, Any]:
+    evidence, noise = summary.evidence, summary.evidence.noise
+    return {
+        "noise_level": number_or_none(noise.level),
+        "noise_edge": number_or_none(noise.edge),
+        "noise_level_reason": noise.reason,
+        "noise_limits": json_list(evidence.limits),
+        "debiased_correlations": json_list(noise.debiased(summary.canonical)),
+        "effective_rows": json_list(evidence.effective_rows),
+        "variance": {name: json_list(values) for name, values in summary.variance.items()},
+        "test": None if evidence.test is None else evidence.test.to_dict(),
+        "beliefs": [belief.text for belief in beliefs_of(summary)],
+    }
+
+
+def beliefs_of(summary: Summary) -> list[Belief]:
+    """A sentence for each component: whether to believe it, and why."""
+    return beliefs(summary.evidence, summary.canonical, summary.columns)
+
+
+def with_test(summary: Summary, test: CanonicalTest) -> Summary:
+    """The summary with a test of its correlations."""
+    return replace(
+        summary,
+        evidence=summary.evidence._replace(test=test),
+        facts=summary.facts | {"p-values": p_fact(test)},
+    )
+
+
+def with_known_test(summary: Summary, model: BaseCCA) -> Summary:
+    """The summary with the tests that need no rows, where the model has all correlations."""
+    return with_test(summary, model.test()) if model.has_all_roots else summary
+
+
+def number_or_none(value: float) -> float | None:
+    """A number for JSON, which has no NaN: None instead."""
+    return None if np.isnan(value) else float(value)
 
 
 def json_list(values: Array) -> list[float | None]:
     """Numbers as a list for JSON, which has no NaN: None instead."""
-    return [None if np.isnan(value) else float(value) for value in values]
+    return [number_or_none(value) for value in values]
 
 
 def overfitted(model: BaseCCA, others: Array, rows: str = "held-out rows") -> list[str]:
@@ -198,7 +247,19 @@ def _columns(model: BaseCCA, held_out: HeldOut | None) -> dict[str, Array]:
     return columns if held_out is None else {**columns, "held out": held_out.correlations}
 
 
-def _facts(model: BaseCCA) -> dict[str, str]:
+def _variance(model: BaseCCA) -> dict[str, Array]:
+    """Shares of the variance of each view that scores explain, by name; none for kernels."""
+    if isinstance(model, KernelCCA):
+        return {}
+    return {
+        "x own": model.x_explained_variance_,
+        "x opposite": model.x_redundancy_,
+        "y own": model.y_explained_variance_,
+        "y opposite": model.y_redundancy_,
+    }
+
+
+def _facts(model: BaseCCA, evidence: Evidence) -> dict[str, str]:
     """What was fitted and how: a text for each heading."""
     facts = {
         "rows": f"{model.n_samples_}",
@@ -218,7 +279,8 @@ def _facts(model: BaseCCA) -> dict[str, str]:
             f"{number(max(model.n_iter_), 'iteration')} and {model.n_passes_:.1f} passes"
         )
     if model.ridge != "auto":
-        facts["ridge"] = f"{model.ridge}"
+        facts["ridge"] = f"{model.ridge}; correlations with ridge count it, and are those that are sorted"
+    facts["noise"] = noise_fact(evidence, model.canonical_correlations_)
     if isinstance(model, SparseCCA):
         facts["sparsity"] = f"{model.n_nonzero_[0]} + {model.n_nonzero_[1]} columns have a weight"
     return facts
