@@ -57,6 +57,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks step_sizes --record docs/results/benchmarks/step_sizes.json
 	$(BIN)/python -m benchmarks fingerprint --record docs/results/benchmarks/fingerprint.json
 	$(BIN)/python -m benchmarks small_fits --record docs/results/benchmarks/small_fits.json
+	$(BIN)/python -m benchmarks effective_rows --record docs/results/benchmarks/effective_rows.json
+	$(BIN)/python -m benchmarks inference --record docs/results/benchmarks/inference.json
 	$(BIN)/python -m benchmarks import_time
 	$(BIN)/python -m benchmarks walks
 	@test -z "$(OTHER)" || $(BIN)/python -m benchmarks versions "$(OTHER)"

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "dask_cluster": "time, memory and traffic of Dask workers, against one process and a model of their cost",
     "step_sizes": 'correlation captured with step_size="auto", over the best of twenty constant steps',
     "fingerprint": "cost of the fingerprint of all rows, over that of a pass",
+    "effective_rows": "which number tells that a correlation is lost on other rows, and its cost",
     "small_fits": "time of small fits, alone and beside busy processes, over that with all threads of BLAS",
     "import_time": "time of `from appgrad import CCA`, over that of scikit-learn's CCA",
     "versions": "time, memory, passes and FLOP of this code, over those of another version of it",

@@ -65,10 +65,11 @@ def test_attributes(data):
     assert (model.n_features_in_, model.n_features_y_, model.n_samples_) == (5, 4, 120)
     assert model.solver_ == "exact"
     assert model.n_iter_ == [1, 1, 1]
-    assert model.n_passes_ == 1.0
+    # One for the covariances, and one that says on how many rows components rest.
+    assert model.n_passes_ == 2.0
     assert model.history_[0]["tcc"] == pytest.approx(rho.sum())
     assert list(model.get_feature_names_out()) == ["cca0", "cca1", "cca2"]
-    assert CCA(3, solver="qr").fit(X, y).n_passes_ == 2.0
+    assert CCA(3, solver="qr").fit(X, y).n_passes_ == 3.0
 
 
 def test_scores_have_unit_variance_and_these_correlations(data):

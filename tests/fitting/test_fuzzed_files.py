@@ -127,7 +127,7 @@ def other_arrays(meta, arrays, rng):
             lambda: flat.reshape(m.shape).astype(m.dtype),
             lambda: flat.reshape(m.shape),
             lambda: arrays[names[rng.integers(len(names))]],
-            lambda: m.astype(np.float32),
+            lambda: m.real.astype(np.float32),
             lambda: np.array(3.0),
         ][rng.integers(11)]()
     if rng.random() < 0.1:

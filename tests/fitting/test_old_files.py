@@ -247,8 +247,9 @@ def weights(model):
 
 
 def counts(model):
-    """Iterations and passes."""
-    return np.array([[model.n_iter_[0], model.n_passes_]])
+    """Iterations and passes, but for the one that says on how many rows components rest, new since."""
+    looked = np.isfinite(model.effective_rows_).any()
+    return np.array([[model.n_iter_[0], model.n_passes_ - looked]])
 
 
 @cache

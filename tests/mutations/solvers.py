@@ -245,8 +245,8 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "require_rank(k, *(min(w.rank, w.W.shape[1]) for w in (wx, wy)))",
-        "require_rank(k, wx.rank, wy.rank)",
+        "x, y = (min(w.rank, w.W.shape[1]) for w in (wx, wy))",
+        "x, y = wx.rank, wy.rank",
         "test_directions_that_only_rounding_relates_are_no_components",
     ),
     Mutation(

@@ -210,7 +210,7 @@ def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds")))
     (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
     opened(browser, tmp_path / "r.html", 390)
-    assert len(browser.find_elements("css selector", ".correlations thead th")) == 5
+    assert len(browser.find_elements("css selector", ".correlations thead th")) == 6
     bars = browser.find_elements("css selector", ".correlations rect")
     assert len({bar.value_of_css_property("fill") for bar in bars}) == len(bars) == 3
     script = "const e = document.documentElement; return e.scrollWidth <= e.clientWidth"

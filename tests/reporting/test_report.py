@@ -51,7 +51,7 @@ def test_rows_of_all_kinds_and_none(data, tmp_path):
     found = page_of(path)
     assert found.texts["h1"] == ["X and y"]
     assert len(found.facts["scores"]["numbers"]) == 300
-    assert found.texts["caption"][1] == "View x: 2 of 6 columns"
+    assert "View x: 2 of 6 columns" in found.texts["caption"]
     assert set(found.texts["bdi"][1:3]) <= set("abcdef")
     appgrad.report(model, None, None, path)
     assert "Scores need rows" in path.read_text()

@@ -103,7 +103,7 @@ def test_forced_correlations_are_called_so_again(rng, tmp_path):
     assert others.remarks[0].startswith("components 1, 2: less than half of the correlation is left on these")
     assert rows_shown(model, as_views(X, Y)).remarks[0].startswith("these rows seem to be those of the fit")
     calm = report_of(CCA(2, ridge=1.0).fit(X, Y))
-    assert "columns for 40 rows" not in calm
+    assert "110 columns for 40 rows" not in calm
     assert "with ridge" in calm
     assert "is not clearly above what noise alone reaches" in calm
 

@@ -197,7 +197,9 @@ class FittedAttributes:
 
     def _is_fitted_attribute(self, name: str) -> bool:
         """True if this is the name of a property that reads from `_fitted`."""
-        named = name in ("remarks", "noise") or (name.endswith("_") and not name.startswith("_"))
+        named = name in ("remarks", "noise", "has_all_roots") or (
+            name.endswith("_") and not name.startswith("_")
+        )
         return named and isinstance(getattr(type(self), name, None), property)
 
     def _known(self) -> Fitted:

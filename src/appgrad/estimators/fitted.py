@@ -67,6 +67,14 @@ def named(names: Array | None) -> Array | None:
 
 
 def without_features(solution: Solution) -> Solution:
-    """A copy of a kernel's solution without loadings, scales and slopes, which are not those of columns."""
+    """A copy of a kernel's solution without loadings, scales, slopes and tests, which are those of columns."""
     none = np.empty(0)
-    return solution._replace(x_loadings=none, y_loadings=none, std_x=none, std_y=none, y_slopes=none)
+    return solution._replace(
+        x_loadings=none,
+        y_loadings=none,
+        std_x=none,
+        std_y=none,
+        y_slopes=none,
+        redundancy=None,
+        spectrum=None,
+    )

@@ -25,7 +25,7 @@ def largest_tail(square: float, n: int, p: int, q: int) -> float:
     n is the number of centred rows, one more if they are not centred. Exact for normal rows if p or q is at
     most 50; beyond, the approximation of Johnstone (2008).
 
-    >>> round(largest_tail(0.7956**2, 20, 3, 3), 4)
+    >>> round(largest_tail(0.633, 20, 3, 3), 4)
     0.0205
     """
     require_room(n, p, q)

@@ -1,10 +1,10 @@
 """On how many rows each component rests: correlations made by a handful of rows seldom hold on others.
 
-The smaller one of two numbers. *Of columns*: a column that differs from its usual value in m rows (a word that
-occurs m times, a pixel lit in m pictures) fits a share 1 / m of each of these rows by itself; the mean of
-1 / m, each column by its share of the variance of the scores, is about what a row has of its own, and the
-number is one over that. *Of scores*: the least number of rows without which the correlation is less than half,
-for outliers, and for columns that differ from each other in a few rows only.
+The smaller one of two numbers. *Of columns*: a column that differs from its usual value in m rows (a word
+that occurs m times, a pixel lit in m pictures) fits a share 1 / m of each of these rows by itself. The mean
+of 1 / m, each column by its share of the variance of the scores, is about the share of a score that its own
+row has made, and the number is one over that. *Of scores*: the least number of rows without which the
+correlation is less than half: few for outliers, and for columns that differ from each other in a few rows.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from ..solvers.problem import Solution
 from .column_rows import ColumnRows
 from .row_sample import RowSample
 
-# A component on fewer rows is said to rest on few. Of the components of 54 fits to the four sparse data sets
-# and to digits, 68 % of those on fewer than 5 rows lost half of their correlation on other rows, and 93 % of
-# those that lost it rest on fewer than 5 (docs/results/benchmarks/effective_rows.json).
-FEW = 5
-# Few rows are also few beside all: Gaussian scores of 20 rows are not said to rest on few.
+# A component on fewer rows is said to rest on few. Of 1,080 components of fits to four sparse data sets and
+# digits, 77 % of those below 3 lost more than half of their correlation on other rows, 12 % of those from 3
+# to 6, 5 % of those from 6 to 30, none beyond; 89 % of those that lost it are below 3
+# (benchmarks/effective_rows.py).
+FEW = 3
+# Few rows are also few beside all: a fit to 20 rows is not said to rest on few of them if one rests on 2.5.
 FEW_SHARE = 0.1
-# Close correlations differ by less: ten times the default `tol`, which is what a run may leave between pairs.
+# Close correlations differ by less: ten times the default `tol`, which a run may leave between pairs.
 CLOSE = 1e-3
-# Rows whose scores are kept: fourth moments of Gaussian scores are then known to 3 %, those of few rows exactly.
-# And bytes of these scores, in single precision.
+# Rows whose scores are kept: sums of fourth powers of Gaussian scores are then known to 3 %, those of few
+# rows exactly. And bytes of these scores, in single precision.
 KEPT_ROWS, KEPT_BYTES = 2**14, 16 * 2**20
 # Scores have unit variance. Below this one they are rounding.
 NO_VARIANCE = 1e-12
 # Less of the variance is nothing: what rotated pairs leave on each other's rows is perfectly correlated.
 LEFT = 1e-3
 # Steps of the rotation at most, and the relative change of fourth moments at which it has settled.
-STEPS, SETTLED = 100, 0.01
+STEPS, SETTLED = 30, 0.01
 # Ranges of components that a warning names.
 NAMED = 6
 
@@ -46,12 +47,14 @@ NAMED = 6
 def effective_rows(views: Views, solution: Solution) -> Array:
     """Number of rows that each component rests on, in one thin pass over the rows of the fit.
 
-    The smaller one of both views' numbers of columns, and of that of scores (see the top of this file). About
-    m for a pair of columns that occur in the same m rows, of the order of n for Gaussian scores, NaN for scores
-    without variance. Pairs of close correlations come out mixed. That of columns is the same for all mixtures
-    of pairs of m rows; for that of scores they are rotated alike in both views to the directions of largest
-    fourth moments, each of which is said of the component that it is the largest part of, where possible.
-    Beyond 16,384 rows large numbers are estimates; small ones are exact.
+    The smaller one of both views' numbers of columns, and of that of scores (see the top of this file): m for
+    a pair of columns that occur in the same m rows, of the order of n for Gaussian scores of a clear
+    correlation, NaN for scores without variance.
+
+    Pairs of close correlations come out mixed. The number of columns is the same for all mixtures of pairs of
+    m rows. For that of scores, they are rotated alike in both views to the directions of largest fourth
+    moments; each component has the number of one direction, its largest part where possible. Beyond 16,384
+    rows large numbers of scores are right within a factor of two, and small ones exact.
     """
     return np.asarray(np.minimum(*of_columns_and_scores(views, solution)))
 
@@ -87,9 +90,9 @@ def few_rows(found: Array, n_samples: int, few: float = FEW) -> list[str]:
         return []
     one = len(which) == 1
     return [
-        f"component{'' if one else 's'} {_ranges(which)} {'rests' if one else 'each rest'} on fewer than {few:g} "
-        f"rows (rare columns, or outliers): correlations like {'this one' if one else 'these'} seldom hold on "
-        "other rows. Set a ridge, or judge by held-out rows (score)"
+        f"component{'' if one else 's'} {_ranges(which)} {'rests' if one else 'each rest'} on fewer than "
+        f"{few:g} rows (rare columns, or outliers): correlations like {'this' if one else 'these'} seldom "
+        "hold on other rows. Set a ridge, or judge by held-out rows (score)"
     ]
 
 
@@ -103,6 +106,8 @@ def _ranges(numbers: Array) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+# Mean and weights of each view, and what a pass gathers.
+Sides = tuple[tuple[Array, Array], ...]
 Gathered = tuple[list[ColumnRows], RowSample]
 
 
@@ -114,11 +119,15 @@ def _of_block(
     k = sides[0][1].shape[1]
     centers = [mean @ W for mean, W in sides]
     sample = RowSample.empty(limit, 2 * k)
-    for rows in tiles(block.n_rows, tile_rows(x, y, 16 * k)):
-        scores = np.empty((rows.stop - rows.start, 2 * k))
-        for i, (m, (mean, W)) in enumerate(zip(block.views, sides, strict=True)):
-            scores[:, i * k : (i + 1) * k] = _scores(m, rows, mean, W, centers[i])
-        sample = sample.add(scores, _sizes(scores, groups), block.offset + np.arange(rows.start, rows.stop))
+    height = tile_rows(x, y, 16 * k)
+    width = max(m.nnz / block.n_rows if hasattr(m, "nnz") else m.shape[1] for m in block.views)
+    # Threads of BLAS that meet at every tile take longer than one.
+    with limit_for(height * k * max(width, 4 * k)):
+        for rows in tiles(block.n_rows, height):
+            scores = np.empty((rows.stop - rows.start, 2 * k))
+            for i, (m, (mean, W)) in enumerate(zip(block.views, sides, strict=True)):
+                scores[:, i * k : (i + 1) * k] = _scores(m, rows, mean, W, centers[i])
+            sample = sample.add(scores, groups, block.offset + np.arange(rows.start, rows.stop))
     return [ColumnRows.of(m) for m in block.views], sample.shortened()
 
 
@@ -135,14 +144,6 @@ def _scores(m: Matrix, rows: slice, mean: Array, W: Array, center: Array) -> Arr
     return out
 
 
-def _sizes(scores: Array, groups: list[Array]) -> Array:
-    """Size of a row: |u|^4 / c for each view and group of c components, which no rotation changes."""
-    k = scores.shape[1] // 2
-    starts = np.array([group[0] for group in groups])
-    each = np.add.reduceat(np.square(scores), np.concatenate([starts, k + starts]), axis=1)
-    return np.asarray(np.square(each) @ np.tile([1 / len(group) for group in groups], 2))
-
-
 def _of_columns(rows: Array, weights: Array, loadings: Array) -> Array:
     """Harmonic mean of the rows of columns, each by its share of the variance; NaN without variance.
 
@@ -156,7 +157,7 @@ def _of_columns(rows: Array, weights: Array, loadings: Array) -> Array:
 
 
 def _of_scores(sample: RowSample, groups: list[Array], n: int) -> Array:
-    """Number of rows without which the correlation of each component is less than half; NaN without variance."""
+    """Rows without which the correlation of each component is less than half; NaN without variance."""
     scores, times = sample.weighted()
     k = scores.shape[1] // 2
     found = np.full(k, np.nan)
@@ -217,7 +218,7 @@ def rotation(Z: Array, times: Array) -> Array:
     c = Z.shape[1]
     if c == 1 or len(Z) == 0:
         return np.eye(c)
-    longest = np.sort(np.argsort(-np.einsum("ij,ij->i", Z, Z), kind="stable")[: 50 * c])
+    longest = np.sort(np.argsort(-np.einsum("ij,ij->i", Z, Z), kind="stable")[: 20 * c])
     R = la.qr(Z[longest].T, pivoting=True)[0]
     before, times = np.zeros(c), times[:, None]
     for _ in range(STEPS):

@@ -202,14 +202,14 @@ def _correlations(columns: Columns, summary: Summary) -> str:
     extra = _evidence_cells(summary)
     low = min([0.0, *(value for values in columns.values() for value in values if value is not None)])
     head = "".join(f'<th scope="col" class="number {kinds[name]}">{escape(name)}</th>' for name in columns)
-    head += "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in extra)
+    head += "".join(f'<th scope="col" class="number extra">{escape(name)}</th>' for name in extra)
     body = []
     for i, values in enumerate(zip(*columns.values(), strict=True)):
         cells = []
         for name, value in zip(columns, values, strict=True):
             star = "*" if forced and name == "training" and (value or 0) > 0.99 else ""
             cells.append(f'<td class="number">{_number(value, ".4f")}{star}</td>')
-        cells += [f'<td class="number">{found[i]}</td>' for found in extra.values()]
+        cells += [f'<td class="number extra">{found[i]}</td>' for found in extra.values()]
         drawn = [
             (kinds[name], v) for name, v in zip(columns, values, strict=True) if kinds[name] != "estimate"
         ]

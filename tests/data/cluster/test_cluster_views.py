@@ -63,8 +63,8 @@ def test_what_two_views_share_is_computed_once(client, streamed, problem, tmp_pa
     )
     model = fitted(both[:, :12], both[:, 12:], solver="exact")
     assert difference(model, fitted(*problem)) < 1e-10
-    # The first chunk of each view is looked at, then each is read in the only pass.
-    assert len(list(tmp_path.iterdir())) == 2 + 6
+    # The first chunk of each view is looked at, then each is read once in both passes.
+    assert len(list(tmp_path.iterdir())) == 2 + 6 + 6
 
 
 @pytest.mark.parametrize("on_cluster", [True, False])

@@ -290,7 +290,7 @@ def test_overflow_in_threads_is_quiet(rng):
 def test_matrices_that_are_asked_for_are_used_by_auto(data):
     with config_context(working_memory=0.05):
         model = CCA(2, covariance="dense", random_state=0).fit(*data)
-    assert (model.solver_, model.n_passes_) == ("lobpcg", 1.0)
+    assert (model.solver_, model.n_passes_) == ("lobpcg", 2.0)
 
 
 @pytest.mark.parametrize("params", [{"covariance": "dense"}, {"ridge": 0.01}, {}])
