@@ -59,12 +59,13 @@ def test_columns_are_rare_whatever_their_usual_value_is(rng):
     assert numbers(with_noise(shifted, rng), with_noise(column / 3 - 1, rng), 1) == pytest.approx(3, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("mixed", [False, True])
-def test_pairs_of_correlation_one_come_out_mixed_and_are_counted_apart(mixed, rng):
+def test_pairs_of_correlation_one_come_out_mixed_and_are_counted_apart(mixed, kind, rng):
     X = indicators([3] * 10)
-    Q = rng.standard_normal((10, 10)) if mixed else np.eye(10)
+    Q, far = (rng.standard_normal((10, 10)), 5) if mixed else (np.eye(10), 0)
     # Columns that are mixtures themselves are not rare: it is the scores that tell.
-    found = numbers(X @ Q, X @ Q.T, 10)
+    found = numbers(kind(X @ Q + far), kind(X @ Q.T + far), 10)
     np.testing.assert_allclose(found, 3, rtol=0.01)
 
 
@@ -79,6 +80,18 @@ def test_a_mixture_of_pairs_has_the_mean_of_their_shares():
     share = (W * L)[:3].sum(axis=0)
     np.testing.assert_allclose(of_columns, 1 / (share / 2 + (1 - share) / 50), rtol=1e-6)
     np.testing.assert_array_equal(np.sort(of_scores), [2, 2, 2, 50, 50])
+
+
+def test_a_direction_is_said_of_the_component_it_is_most_of():
+    counts = np.array([60, 3, 9, 27])
+    X = indicators(counts)
+    views = ArrayViews(X, X)
+    solution = solved(views, 4)
+    # Scores are the columns, turned a little.
+    turn = np.linalg.qr(np.eye(4) + 0.2 * np.random.default_rng(0).standard_normal((4, 4)))[0]
+    W = np.diag(1 / X.std(axis=0)) @ turn
+    _, of_scores = of_columns_and_scores(views, solution._replace(x_weights=W, y_weights=W))
+    np.testing.assert_array_equal(of_scores, counts)
 
 
 def test_one_rare_pair_among_wide_ones_of_the_same_correlation(rng):
@@ -197,6 +210,9 @@ def test_more_rows_than_are_kept(monkeypatch, rng):
     assert few.sum() == 2
     np.testing.assert_array_equal(sampled[few], everything[few])
     assert np.all(np.abs(np.log2(sampled[~few] / everything[~few])) < 1)
+    # The same rows are kept however they are cut into blocks.
+    _, whole = of_columns_and_scores(small_blocks(ArrayViews(X, Y), 9000), solution)
+    np.testing.assert_allclose(sampled, whole, rtol=1e-3)
 
 
 def test_a_sample_estimates_fourth_powers_and_does_not_depend_on_how_rows_came(rng):
@@ -284,17 +300,23 @@ def test_the_views_may_be_swapped(problem):
     [
         ([1, 2, 1.5, 9, 2], "components 1 to 3 and 5 each rest on fewer than 3 rows"),
         ([9, 1], "component 2 rests on fewer than 3 rows"),
-        ([1, 1, np.nan, 9], "components 1 to 2 each rest"),
+        ([1, 1, np.nan, 9], "components 1 and 2 each rest"),
         ([1, 9] * 20, "components 1, 3, 5, 7, 9, 11 and 14 more each rest"),
     ],
 )
 def test_a_warning_names_the_components(found, named):
-    (text,) = few_rows(np.array(found), 1000)
+    (text,) = few_rows(np.array(found), 1000, np.ones(len(found)))
     assert text.startswith(named)
     assert "Set a ridge" in text
 
 
+def test_zeros_that_are_stored_are_zeros():
+    X = sp.csr_array(np.eye(4))
+    X.data[:2] = 0
+    np.testing.assert_array_equal(ColumnRows.of(X).zeros, [4, 4, 3, 3])
+
+
 def test_no_warning_without_few_rows():
-    assert few_rows(np.array([3.0, np.nan, 500.0]), 1000) == []
+    assert few_rows(np.array([3.0, np.nan, 500.0]), 1000, np.ones(3)) == []
     # 2.5 of 20 rows are a good part of them.
-    assert few_rows(np.array([2.5]), 20) == []
+    assert few_rows(np.array([2.5]), 20, np.ones(1)) == []

@@ -5,13 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
-from appgrad.inference.distributions import edge, largest_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
 from appgrad import CCA
 from appgrad.fitting.remarks import OverfitWarning
+from appgrad.inference.distributions import edge, largest_limit
 
 
 def overfit(model, X, Y):

@@ -225,8 +225,8 @@ def test_columns_that_coincide_are_the_answer_where_there_is_no_ridge(rng):
     model, warned = fitted(X, Y, 5)
     assert not warned
     np.testing.assert_allclose(model.canonical_correlations_, 1.0, atol=1e-6)
-    # Moments, the look for such columns, their covariances, their products, and these in double precision; and
-    # effective rows.
+    # Moments, the look for such columns, their covariances, their products, these in double
+    # precision, and effective rows.
     assert model.n_passes_ == 6
     # Those that occur most often are taken. Their correlations are equal: the pairs are any basis of these.
     taken = [np.flatnonzero(np.abs(W).max(axis=1) > 1e-3) for W in (model.x_weights_, model.y_weights_)]

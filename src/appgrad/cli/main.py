@@ -206,7 +206,8 @@ def plan(x: XSource, y: YSource, k: Components = 2, as_json: Json = False) -> No
     """Say which solver a fit would take, and what each is expected to cost, before anything long runs.
 
     Passes are those that data like these took with the default ridge: a larger one can save most of them.
-    Times are rough; memory is beyond the data. The held-out check of a fit costs as much again.
+    Times are rough; memory is beyond the data. One pass more says on how many rows components rest. The
+    held-out check of a fit costs as much again.
     """
     with signals.at_once():
         from .plan import show_plan

@@ -228,7 +228,7 @@ class BaseCCA(  # type: ignore[call-arg]
             except KeyboardInterrupt:
                 # The run is over: its result is not given up.
                 return found._replace(solution=kept, interrupted=True)
-        remarks = (*found.remarks, *overfit_remarks(few_rows(rows, n)))
+        remarks = (*found.remarks, *overfit_remarks(few_rows(rows, n, kept.training_correlations)))
         return found._replace(solution=kept, effective_rows=rows, passes=views.passes, remarks=remarks)
 
     def _dimensions_of(self, solution: Solution, n: int, columns: tuple[int, int]) -> Dimensions:

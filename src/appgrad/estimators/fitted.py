@@ -67,7 +67,7 @@ def named(names: Array | None) -> Array | None:
 
 
 def without_features(solution: Solution) -> Solution:
-    """A copy of a kernel's solution without loadings, scales, slopes and tests, which are those of columns."""
+    """A copy of a kernel's solution without loadings, scales, slopes and tests: those are of columns."""
     none = np.empty(0)
     return solution._replace(
         x_loadings=none,

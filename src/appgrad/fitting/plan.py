@@ -40,8 +40,8 @@ def plan(X: Any, y: Any = None, n_components: int = 2) -> Plan:
     No row is read: the estimate uses shapes and the number of stored entries, and measures this machine's
     speed in a fraction of a second. Passes of iterative solvers are those that similar data took to reach the
     default tolerance, with small and large ridges: twice or half of them is usual, and a sixth where columns
-    of sparse views coincide and the ridge is the default one. Times are rough. Memory is in bytes, beyond the
-    data.
+    of sparse views coincide and the ridge is the default one. One pass more, which says on how many rows
+    components rest, is not counted. Times are rough. Memory is in bytes, beyond the data.
 
     Examples
     --------

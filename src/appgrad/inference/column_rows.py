@@ -10,20 +10,23 @@ import scipy.sparse as sp
 from ..covariance.thin import TILE_ROWS, tiles
 from ..machine.arrays import Array, Matrix
 
+# The largest number of a byte.
+BYTE = 255
+# Rows of a tile whose median is taken for the usual value.
+FEW = 5
+
 
 class ColumnRows(NamedTuple):
-    """Counts of zeros, and of the least and the largest value, in each column of n rows; mergeable.
+    """Counts of zeros, and of a value that may be the usual one, in each column of n rows; mergeable.
 
-    A usual value other than zero is the least or the largest one of an indicator that was centred, scaled or
-    flipped. In sparse rows the usual value is zero.
+    A usual value other than zero is that of an indicator which was centred, scaled or flipped: the median of
+    a few rows, of those blocks where it occurs most. In sparse rows the usual value is zero.
     """
 
     n: int
     zeros: Array
-    least: Array
-    at_least: Array
-    largest: Array
-    at_largest: Array
+    value: Array
+    at_value: Array
 
     @classmethod
     def of(cls, m: Matrix) -> ColumnRows:
@@ -38,20 +41,18 @@ class ColumnRows(NamedTuple):
 
     def merge(self, other: ColumnRows) -> ColumnRows:
         """Counts for both sets of rows."""
-        least, largest = np.minimum(self.least, other.least), np.maximum(self.largest, other.largest)
-        sides = (self, other)
+        ours = self.at_value >= other.at_value
+        both = np.where(self.value == other.value, np.minimum(self.at_value, other.at_value), 0.0)
         return ColumnRows(
             self.n + other.n,
             self.zeros + other.zeros,
-            least,
-            np.sum([np.where(side.least == least, side.at_least, 0.0) for side in sides], axis=0),
-            largest,
-            np.sum([np.where(side.largest == largest, side.at_largest, 0.0) for side in sides], axis=0),
+            np.where(ours, self.value, other.value),
+            np.maximum(self.at_value, other.at_value) + both,
         )
 
     def rows(self) -> Array:
         """Rows in which each column differs from its usual value; all rows for a constant column."""
-        found = self.n - np.maximum(self.zeros, np.maximum(self.at_least, self.at_largest))
+        found = self.n - np.maximum(self.zeros, self.at_value)
         return np.where(found > 0, found, self.n)
 
 
@@ -59,11 +60,18 @@ def _of_sparse(m: Matrix) -> ColumnRows:
     values = (m.data != 0).astype(np.float64)
     lit = np.asarray(sp.csr_array((values, m.indices, m.indptr), shape=m.shape).T @ np.ones(m.shape[0]))
     unknown = np.zeros(m.shape[1])
-    return ColumnRows(m.shape[0], m.shape[0] - lit, unknown, unknown, unknown, unknown)
+    return ColumnRows(m.shape[0], m.shape[0] - lit, unknown, unknown)
 
 
 def _of_tile(m: Array) -> ColumnRows:
-    least, largest = m.min(axis=0), m.max(axis=0)
-    counts = (np.count_nonzero(m == value, axis=0).astype(np.float64) for value in (0, least, largest))
-    zeros, at_least, at_largest = counts
-    return ColumnRows(len(m), zeros, least, at_least, largest, at_largest)
+    value = np.median(m[np.linspace(0, len(m) - 1, FEW).astype(int)], axis=0)
+    return ColumnRows(len(m), _counts(m == 0), value, _counts(m == value))
+
+
+def _counts(marked: Array) -> Array:
+    """The number of true values in each column, added up in bytes: ten times as fast as in integers."""
+    parts = [
+        np.add.reduce(marked[start : start + BYTE].view(np.uint8), axis=0, dtype=np.uint8)
+        for start in range(0, len(marked), BYTE)
+    ]
+    return np.asarray(np.sum(parts, axis=0, dtype=np.float64))

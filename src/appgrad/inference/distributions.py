@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, gammaincc, gammaincinv, logit
@@ -41,6 +43,7 @@ def largest_tail(square: float, n: int, p: int, q: int) -> float:
     return float(gammaincc(SHAPE, max((float(logit(square)) - mean) / spread + SHIFT, 0.0) / SCALE))
 
 
+@lru_cache(maxsize=4096)
 def largest_limit(share: float, n: int, p: int, q: int) -> float:
     """Return the correlation that the largest one of noise exceeds in this share of all data sets.
 

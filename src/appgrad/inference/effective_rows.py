@@ -17,18 +17,21 @@ import scipy.linalg as la
 from ..covariance.thin import add_scores, tile_rows, tiles
 from ..data.views import Block, Views
 from ..machine.arrays import Array, Matrix
+from ..machine.readable import ranges
 from ..machine.threads import limit_for
 from ..solvers.problem import Solution
 from .column_rows import ColumnRows
 from .row_sample import RowSample
 
 # A component on fewer rows is said to rest on few. Of 1,080 components of fits to four sparse data sets and
-# digits, 77 % of those below 3 lost more than half of their correlation on other rows, 12 % of those from 3
-# to 6, 5 % of those from 6 to 30, none beyond; 89 % of those that lost it are below 3
-# (benchmarks/effective_rows.py).
+# digits, 77 % of those below 3 lost more than half of their correlation on other random rows, 12 % of those
+# from 3 to 6, 4 % of those from 6 to 30; 89 % of those that lost it are below 3. On another split: 78, 15 and
+# 0 %; 88 % (benchmarks/effective_rows.py). Nearly all that lost it are of the two PTB problems.
 FEW = 3
 # Few rows are also few beside all: a fit to 20 rows is not said to rest on few of them if one rests on 2.5.
 FEW_SHARE = 0.1
+# Correlations above this look like a finding.
+FINDING = 0.3
 # Close correlations differ by less: ten times the default `tol`, which a run may leave between pairs.
 CLOSE = 1e-3
 # Rows whose scores are kept: sums of fourth powers of Gaussian scores are then known to 3 %, those of few
@@ -82,28 +85,22 @@ def close(correlations: Array, within: float = CLOSE) -> list[Array]:
     return np.split(np.arange(len(correlations)), np.flatnonzero(apart) + 1)
 
 
-def few_rows(found: Array, n_samples: int, few: float = FEW) -> list[str]:
-    """Warning of components that rest on few of the rows: one text, or none."""
-    few = min(few, FEW_SHARE * n_samples)
-    which = 1 + np.flatnonzero(found < few)
+def few_rows(found: Array, n_samples: int, correlations: Array) -> list[str]:
+    """Warning of components that rest on few of the rows: one text, or none.
+
+    Low correlations, which nobody would take for a finding, are left alone.
+    """
+    few = min(FEW, FEW_SHARE * n_samples)
+    which = 1 + np.flatnonzero((found < few) & (correlations > FINDING))
     if not len(which):
         return []
-    one = len(which) == 1
+    many, rest, these = (
+        ("component", "rests", "this") if len(which) == 1 else ("components", "each rest", "these")
+    )
     return [
-        f"component{'' if one else 's'} {_ranges(which)} {'rests' if one else 'each rest'} on fewer than "
-        f"{few:g} rows (rare columns, or outliers): correlations like {'this' if one else 'these'} seldom "
-        "hold on other rows. Set a ridge, or judge by held-out rows (score)"
+        f"{many} {ranges(which, NAMED)} {rest} on fewer than {few:g} rows (rare columns, or outliers): "
+        f"correlations like {these} seldom hold on other rows. Set a ridge, or judge by held-out rows (score)"
     ]
-
-
-def _ranges(numbers: Array) -> str:
-    """Numbers in words: 1 to 17, 19 and 20."""
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    words = [f"{part[0]}" if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
-    if len(words) > NAMED:
-        named = sum(map(len, parts[:NAMED]))
-        words = [*words[:NAMED], f"{len(numbers) - named} more"]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 # Mean and weights of each view, and what a pass gathers.

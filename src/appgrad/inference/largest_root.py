@@ -11,8 +11,9 @@ from ..machine.arrays import Array
 # Panels on either side of the value asked for, and nodes of each: enough for fifty roots (12 digits against
 # 110 digits up to 14 roots, 8 against three times as many panels at 50).
 PANELS, NODES = 16, 16
-# Points at which the weight is looked at, to find where it matters, and the logarithm of what does not.
-GRID, NEGLIGIBLE = 4000, 80.0
+# Points at which the weight is looked at, to find where it matters, how often, and the logarithm of what does
+# not.
+GRID, REFINED, NEGLIGIBLE = 200, 4, 80.0
 
 
 def tail(square: float, n: int, p: int, q: int) -> float:
@@ -54,16 +55,19 @@ def _region(low: float, high: float, s: int, a: int, b: int) -> tuple[float, flo
     They are of one size between the edges of the roots (Wachter 1980). Beyond these, polynomials of degree
     s - 1 grow no faster than Chebyshev's, and W falls.
     """
-    step = (high - low) / GRID
-    t = low + step * (np.arange(GRID) + 0.5)
     c1, c2 = (s - 0.5) / (2 * s + a + b), (s + a - 0.5) / (2 * s + a + b)
     ends = [(np.sqrt(c1 * (1 - c2)) + sign * np.sqrt(c2 * (1 - c1))) ** 2 for sign in (-1, 1)]
-    u = np.sin(t) ** 2
-    z = (2 * u - ends[0] - ends[1]) / (ends[1] - ends[0])
-    size = _log_weight(t, a, b) - _log_weight(np.arcsin(np.sqrt(np.clip(u, *ends))), a, b)
-    size += (s - 1) * np.arccosh(np.maximum(np.abs(z), 1.0))
-    kept = np.flatnonzero(size > size.max() - NEGLIGIBLE)
-    return low + kept[0] * step, low + (kept[-1] + 1) * step
+    # Ever closer: with many rows, it may be a millionth of the interval.
+    for _ in range(REFINED):
+        step = (high - low) / GRID
+        t = low + step * (np.arange(GRID) + 0.5)
+        u = np.sin(t) ** 2
+        z = (2 * u - ends[0] - ends[1]) / (ends[1] - ends[0])
+        size = _log_weight(t, a, b) - _log_weight(np.arcsin(np.sqrt(np.clip(u, *ends))), a, b)
+        size += (s - 1) * np.arccosh(np.maximum(np.abs(z), 1.0))
+        kept = np.flatnonzero(size > size.max() - NEGLIGIBLE)
+        low, high = low + kept[0] * step, low + (kept[-1] + 1) * step
+    return low, high
 
 
 def _log_weight(t: Array, a: int, b: int) -> Array:

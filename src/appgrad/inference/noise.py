@@ -9,7 +9,7 @@ import numpy as np
 
 from ..machine.arrays import Array
 from ..solvers.problem import Dimensions, Problem, Solution, Spectrum
-from .distributions import approximate_limit, debiased, edge, largest_limit, largest_tail
+from .distributions import approximate_limit, debiased, edge, largest_limit
 from .ridged_noise import Shrunk, ridged_level
 
 # The share of data sets of noise whose first correlation is above the noise level.
@@ -115,10 +115,11 @@ def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem) -
         return _like_ridged_noise(n, p1, p2, solution, problem)
     first, rows, ranks = float(solution.correlations[0]), found.rows, found.ranks
     # The approximation is never too small, and takes no time.
-    if first > approximate_limit(SHARE, rows, *ranks) or largest_tail(first * first, rows, *ranks) < SHARE:
+    most = approximate_limit(SHARE, rows, *ranks)
+    if most <= NOISY or first > most:
         return []
     level = largest_limit(SHARE, rows, *ranks)
-    if level <= NOISY:
+    if level <= NOISY or first > level:
         return []
     advice = "Judge by held-out rows (score)" if problem.is_ridged else ADVICE
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def size(n_bytes: float) -> str:
@@ -27,17 +27,25 @@ def number(count: int, thing: str) -> str:
     return f"{count} {thing}" + ("" if count == 1 else "s")
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Return whole numbers as readable text, neighbours as ranges.
+def ranges(numbers: Iterable[int], most: int = 100) -> str:
+    """Return whole numbers as readable text, neighbours as ranges, of which `most` are named.
 
-    >>> ranges([1, 2, 3, 7, 9, 10])
-    '1 to 3, 7, 9, 10'
+    >>> ranges([1, 2, 3, 7, 9, 10]), ranges([1, 2]), ranges([1, 3, 5], most=1)
+    ('1 to 3, 7, 9 and 10', '1 and 2', '1 and 2 more')
     """
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for one in sorted(map(int, numbers)):
-        if found and one == found[-1][-1] + 1:
-            found[-1].append(one)
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1].append(one)
         else:
-            found.append([one])
-    parts = [[f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run) for run in found]
-    return ", ".join(part for run in parts for part in run)
+            runs.append([one])
+    words: list[str] = []
+    for run in runs[:most]:
+        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
+    left = sum(map(len, runs[most:]))
+    return listed([*words, f"{left} more"] if left else words)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words joined by commas, the last one by "and"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -11,7 +11,7 @@ from ..inference.canonical_test import HELD_OUT, CanonicalTest
 from ..inference.effective_rows import FEW
 from ..inference.noise import Noise
 from ..machine.arrays import Array
-from ..machine.readable import ranges
+from ..machine.readable import listed, ranges
 
 # Family-wise error of tests, and the share of a correlation that held-out rows must keep.
 LEVEL, KEEPS = 0.05, 0.5
@@ -100,11 +100,11 @@ def _belief(i: int, rho: float, good: list[str], bad: list[str]) -> Belief:
     # Rows alone show no relation.
     proof = [text for text in good if not text.startswith("it rests")]
     if bad:
-        but = f", although {_listed(proof)}" if proof else ""
-        return Belief(False, f"{name}: doubt it, as {_listed(bad)}{but}.")
+        but = f", although {listed(proof)}" if proof else ""
+        return Belief(False, f"{name}: doubt it, as {listed(bad)}{but}.")
     if not proof:
         return Belief(None, f"{name}: nothing shows whether it is real; judge it by held-out rows.")
-    return Belief(True, f"{name}: believe it, as {_listed(good)}.")
+    return Belief(True, f"{name}: believe it, as {listed(good)}.")
 
 
 def _p_values(test: CanonicalTest | None) -> Array:
@@ -113,10 +113,6 @@ def _p_values(test: CanonicalTest | None) -> Array:
 
 def _p(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
-
-
-def _listed(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _up_to(count: int) -> str:

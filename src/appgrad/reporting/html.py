@@ -20,6 +20,7 @@ import sklearn
 from ..data.display import shown
 from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
+from ..machine.readable import listed
 from ..version import __version__
 from .beliefs import Belief, p_fact
 from .summary import Summary, beliefs_of, json_list
@@ -164,13 +165,8 @@ def _lead(summary: Summary, columns: Columns) -> str:
     first = "It has" if k == 1 else "The first has"
     return (
         f"{pairs[0].upper() + pairs[1:]} from {summary.n_samples:,} rows, {p1:,} columns in the first view "
-        f"(x) and {p2:,} in the second (y). {first} a correlation of {_listed(found)}."
+        f"(x) and {p2:,} in the second (y). {first} a correlation of {listed(found)}."
     )
-
-
-def _listed(words: list[str]) -> str:
-    """Words joined by "and", and by commas if there are more than two."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
 def _convergence(summary: Summary) -> str:
