@@ -35,7 +35,7 @@ from appgrad.data.derived import CountedViews
 from appgrad.datasets.loaders import load_ptb
 from appgrad.fitting.fit import fit
 from appgrad.fitting.projection import projections, scores_of
-from appgrad.inference.effective_rows import (
+from appgrad.inference.effective_rows.components import (
     CLOSE,
     FEW,
     close,

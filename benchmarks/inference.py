@@ -23,7 +23,7 @@ import numpy as np
 from appgrad import CCA
 from appgrad.inference.distributions import edge, largest_limit
 from appgrad.inference.permutation import step_down_permutation
-from appgrad.inference.significance import multivariate, step_down
+from appgrad.inference.multivariate_tests import multivariate, step_down
 
 from .data_sets import DATA
 from .measure import save

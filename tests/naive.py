@@ -188,3 +188,15 @@ def stored_entries(kind, parts):
             return None
         found[i * tall : (i + 1) * tall, j * wide : (j + 1) * wide] += value
     return found
+
+
+def wilks(squares, n, p, q, k=0):
+    """Rao's F of the squared correlations after the k first ones: lambda, both degrees of freedom, F."""
+    L = 1.0
+    for square in squares:
+        L *= 1 - square
+    P, Q = p - k, q - k
+    t = 1.0 if P * Q <= 2 else ((P * P * Q * Q - 4) / (P * P + Q * Q - 5)) ** 0.5
+    m = n - 1 - (p + q + 1) / 2
+    df2 = m * t - P * Q / 2 + 1
+    return L, P * Q, df2, (L ** (-1 / t) - 1) * df2 / (P * Q)

@@ -10,7 +10,7 @@ from .version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import baselines as baselines
-    from . import datasets, plots
+    from . import datasets, inference, plots
     from . import metrics as metrics
     from .data.sources import open_views
     from .estimators.cca import CCA
@@ -32,6 +32,7 @@ __all__ = [
     "__version__",
     "correlations",
     "datasets",
+    "inference",
     "load",
     "open_views",
     "pcc",
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 # Modules that are public themselves.
-_MODULES = ("baselines", "datasets", "metrics", "plots")
+_MODULES = ("baselines", "datasets", "inference", "metrics", "plots")
 # The module of each public name, imported on first use: a fit should not wait for what it does not need.
 _HOMES = {
     "CCA": "estimators.cca",

@@ -11,10 +11,15 @@ from appgrad.data.arrays import ArrayViews
 from appgrad.data.derived import CountedViews
 from appgrad.datasets import planted
 from appgrad.fitting.fit import fit
-from appgrad.inference import effective_rows as module
-from appgrad.inference.column_rows import ColumnRows
-from appgrad.inference.effective_rows import effective_rows, few_rows, of_columns_and_scores, rotation
-from appgrad.inference.row_sample import RowSample
+from appgrad.inference.effective_rows import components as module
+from appgrad.inference.effective_rows.columns import ColumnRows
+from appgrad.inference.effective_rows.components import (
+    effective_rows,
+    few_rows,
+    of_columns_and_scores,
+    rotation,
+)
+from appgrad.inference.effective_rows.sample import RowSample
 from helpers import small_blocks
 
 N = 2000

@@ -39,7 +39,7 @@ def test_noise_is_called_noise(shape, solver, seed):
     level = largest_limit(0.05, n, p, q)
     first = CCA(1).fit(X, Y).canonical_correlations_[0]
     assert len(texts) == (level > 0.3 and first <= level)
-    assert all(f"up to {level:.2f}" in text for text in texts)
+    assert all(f"reaches: {level:.2f}, which 5 of 100" in text for text in texts)
 
 
 @given(n=st.integers(60, 500), x=st.floats(0.02, 0.3), seed=st.integers(0, 10**6))

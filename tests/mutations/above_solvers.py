@@ -131,7 +131,7 @@ MUTATIONS = [
     ),
     Mutation(
         "inference",
-        "return HeldOut(correlations(U, V), method)",
+        "return HeldOut(correlations(U, V), method, len(U))",
         "return HeldOut(correlations(U, U), method)",
         "test_fit_json",
     ),
@@ -191,7 +191,7 @@ MUTATIONS = [
     ),
     Mutation(
         "cli",
-        "model.record_provenance(origin._replace(tested=tested))",
+        "model.record_provenance(origin._replace(tested=held_out, test=test))",
         "model.record_provenance(origin._replace(tested=None))",
         "test_a_model_file_knows_what_its_fit_has_shown",
     ),

@@ -21,11 +21,13 @@ from ..estimators.cca import CCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
 from ..fitting.progress import Watch
-from ..inference.holdout import HeldOut, held_out
+from ..inference.holdout import HeldOut
+from ..inference.holdout import held_out as held_out_correlations
+from ..inference.results import CanonicalTest
 from ..reporting.features import lines_of, names_of
 from ..reporting.html import write_report
 from ..reporting.rows_shown import labels_of, require_labels, rows_of_fit, with_rows
-from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components, with_test
+from ..reporting.summary import Summary, Timing, summary_of, to_json, with_components, with_known_test
 from ..reporting.titles import title_of
 from ..solvers import registry
 from ..solvers.problem import Progress
@@ -36,8 +38,8 @@ from .log import logged
 from .output_checks import require_checkpoint, require_different, require_output
 from .progress_bar import progress_line
 from .same_source import shared_columns
+from .significance import canonical_test
 from .terminal import print_json, print_remarks, print_summary, say
-from .tested import canonical_test
 from .wording import in_options
 
 
@@ -83,13 +85,12 @@ def fit_files(asked: FitArguments) -> None:
         fitted = time.perf_counter() - start
         if save_model(model, asked):
             interrupted(f"; the model is in {asked.output}", **written(asked, saved=True))
-        tested = check_model(model, views, asked) if asked.holdout else None
+        held_out = check_model(model, views, asked) if asked.holdout else None
         timing = Timing(fitted, time.perf_counter() - start)
-        unsaved = [] if tested is None else save_check(model, tested, asked)
+        test, lacking = test_model(model, views, asked) if asked.test else (None, [])
+        unsaved = save_checks(model, held_out, test, asked)
         summary = summary_of(model, timing=timing)
-        summary = replace(summary, remarks=(*summary.remarks, *unsaved), files=views.notes)
-        if asked.test:
-            summary = test_rows(model, views, summary, asked)
+        summary = replace(summary, remarks=(*summary.remarks, *lacking, *unsaved), files=views.notes)
         # Results are shown even if the report fails.
         lost = None if asked.report is None else report_fit(model, views, summary, asked)
     show_fit(summary, asked, lost)
@@ -264,7 +265,7 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
         warnings.simplefilter("ignore")
         try:
             problem, options = model.problem_and_options()
-            return held_out(
+            return held_out_correlations(
                 watch.views("held out", views),
                 problem,
                 options,
@@ -282,28 +283,32 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
             interrupted(f" in the held-out check; {where}", **written(asked, saved=True))
 
 
-def test_rows(model: CCA, views: Views, summary: Summary, asked: FitArguments) -> Summary:
-    """The summary with p-values; with a warning if there can be none, because the model itself is fine."""
+def test_model(model: CCA, views: Views, asked: FitArguments) -> tuple[CanonicalTest | None, list[str]]:
+    """The test of the model; None and a warning if there can be none, because the model itself is fine."""
     try:
         # Tests that need no rows are as good.
-        needs = None if model.has_all_roots else views
-        return with_test(summary, canonical_test(model, needs, seed=asked.seed, level=asked.log_level))
+        needs = None if model.tests_need_no_rows else views
+        return canonical_test(model, needs, seed=asked.seed, level=asked.log_level), []
     except FAILURES as error:
-        return replace(summary, remarks=(*summary.remarks, f"no test: {in_options(reason(error))}"))
+        return None, [f"no test: {in_options(reason(error))}"]
     except KeyboardInterrupt:
         where = "nothing was saved" if asked.output is None else f"the model of all rows is in {asked.output}"
         interrupted(f" in the test; {where}", **written(asked, saved=True))
 
 
-def save_check(model: CCA, tested: HeldOut, asked: FitArguments) -> list[str]:
-    """Record the check in the model and in its file; returns a warning if the file cannot be written."""
+def save_checks(
+    model: CCA, held_out: HeldOut | None, test: CanonicalTest | None, asked: FitArguments
+) -> list[str]:
+    """Record the checks in the model and in its file; returns a warning if the file cannot be written."""
+    if held_out is None and test is None:
+        return []
     origin = model.provenance
     assert origin is not None
-    model.record_provenance(origin._replace(tested=tested))
+    model.record_provenance(origin._replace(tested=held_out, test=test))
     try:
         save_model(model, asked)
     except (*FAILURES, KeyboardInterrupt) as error:
-        return [f"held-out correlations are not in {asked.output}: {reason(error)}"]
+        return [f"held-out correlations and tests are not in {asked.output}: {reason(error)}"]
     return []
 
 
@@ -311,7 +316,9 @@ def report_fit(model: CCA, views: Views, summary: Summary, asked: FitArguments) 
     """Write a report of the fit; returns the reason if that fails."""
     assert asked.report is not None
     try:
-        named = with_components(summary, model, (names_of(model, "x"), names_of(model, "y")))
+        named = with_components(
+            with_known_test(summary, model), model, (names_of(model, "x"), names_of(model, "y"))
+        )
         origin = summary.origin
         assert origin is not None
         page = with_rows(named, rows_of_fit(model, views, labels_of(asked.labels)))

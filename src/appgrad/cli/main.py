@@ -218,8 +218,8 @@ def plan(x: XSource, y: YSource, k: Components = 2, as_json: Json = False) -> No
 @app.command()
 def transform(
     model: Model,
-    x: Annotated[str | None, typer.Argument(metavar="[X]", help="Rows of the first view.")] = None,
-    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view; the same as --y.")] = None,
+    x: Annotated[str | None, typer.Argument(metavar="X", help="Rows of the first view.")] = None,
+    y: Annotated[str | None, typer.Argument(metavar="Y", help="Second view; the same as --y.")] = None,
     only_y: Annotated[
         str | None, typer.Option("--y", metavar="Y", help="Rows of the second view, also without X.")
     ] = None,
@@ -254,10 +254,14 @@ def score(model: Model, x: XSource, y: YSource, as_json: Json = False) -> None:
 @app.command("test", short_help="Test the correlations of a model: p-values.")
 def significance(
     model: Model,
-    x: Annotated[str | None, typer.Argument(metavar="[X]", help="Rows to test: first view.")] = None,
-    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view, the same rows.")] = None,
+    x: Annotated[str | None, typer.Argument(metavar="X", help="Rows to test: first view.")] = None,
+    y: Annotated[str | None, typer.Argument(metavar="Y", help="Second view, the same rows.")] = None,
     method: Annotated[
-        str, typer.Option(help="How.", metavar="auto|parametric|permutation|held-out")
+        str,
+        typer.Option(
+            help="Theory of normal rows, permuted rows, or held-out rows; auto: the first that holds.",
+            metavar="auto|parametric|permutation|held-out",
+        ),
     ] = "auto",
     resamples: Annotated[int, typer.Option(min=1, help="Number of permutations.")] = 999,
     groups: Annotated[
@@ -276,7 +280,7 @@ def significance(
     and Roy. With rows, and where no theory holds, rows are permuted.
     """
     with signals.at_once():
-        from .tested import show_test
+        from .significance import show_test
 
     show_test(model, x, y, method, resamples, groups, seed, as_json)
 
@@ -299,10 +303,8 @@ def inspect(
 @app.command(short_help="Write an HTML page that shows a model.")
 def report(
     model: Model,
-    x: Annotated[
-        str | None, typer.Argument(metavar="[X]", help="Rows to show scores of: first view.")
-    ] = None,
-    y: Annotated[str | None, typer.Argument(metavar="[Y]", help="Second view, the same rows.")] = None,
+    x: Annotated[str | None, typer.Argument(metavar="X", help="Rows to show scores of: first view.")] = None,
+    y: Annotated[str | None, typer.Argument(metavar="Y", help="Second view, the same rows.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = ...,  # type: ignore[assignment]
     x_names: Names = None,
     y_names: Names = None,

@@ -22,7 +22,6 @@ from .output_checks import require_output
 from .score_files import Scores, require_writer, write_scores
 from .terminal import (
     out,
-    print_beliefs,
     print_components,
     print_json,
     print_remarks,
@@ -91,7 +90,8 @@ def inspect_model(model: Path, x_names: Path | None, y_names: Path | None, top: 
         return
     print_summary(summary)
     print_remarks(summary)
-    print_beliefs([belief.text for belief in beliefs_of(summary)])
+    for belief in beliefs_of(summary):
+        say(belief.text)
     print_variance(summary)
     print_components(summary)
 

@@ -34,7 +34,7 @@ def print_summary(summary: Summary) -> None:
     """Print the table of correlations, and the facts below it."""
     columns, forced = summary.columns, summary.forced
     table = Table(caption="* forced: too few rows" if forced else None, caption_justify="left")
-    extra = _evidence_columns(summary)
+    extra = summary.evidence_cells()
     for heading in ("component", *columns, *extra):
         table.add_column(heading, justify="right")
     for i, values in enumerate(zip(*columns.values(), strict=True)):
@@ -49,20 +49,6 @@ def print_summary(summary: Summary) -> None:
         # Those in doubt are among the warnings.
         if note not in summary.remarks:
             say(f"file      {note}")
-
-
-def _evidence_columns(summary: Summary) -> dict[str, list[str]]:
-    """Columns beside the correlations: what noise reaches, on how many rows they rest, p-values."""
-    evidence, k = summary.evidence, len(summary.canonical)
-    found = {}
-    if not all(map(math.isnan, evidence.limits)):
-        found["noise"] = ["-" if math.isnan(value) else f"{value:.4f}" for value in evidence.limits]
-    if not all(map(math.isnan, evidence.effective_rows)):
-        found["rows"] = ["-" if math.isnan(value) else f"{value:,.0f}" for value in evidence.effective_rows]
-    if evidence.test is not None:
-        values = [*evidence.test.family_wise, *[math.nan] * k]
-        found["p"] = ["-" if math.isnan(p) else f"{p:.4f}" if p >= 1e-4 else f"{p:.0e}" for p in values[:k]]
-    return found
 
 
 def _measured(summary: Summary) -> dict[str, str]:
@@ -92,15 +78,10 @@ def print_variance(summary: Summary) -> None:
     rows = zip(*summary.variance.values(), strict=True)
     for i, values in enumerate(rows, 1):
         table.add_row(str(i), *("-" if math.isnan(value) else f"{value:.4f}" for value in values))
-    totals = [sum(values) for values in summary.variance.values()]
-    table.add_row("all", *("-" if math.isnan(total) else f"{total:.4f}" for total in totals))
+    if summary.adds_up:
+        totals = [sum(values) for values in summary.variance.values()]
+        table.add_row("all", *("-" if math.isnan(total) else f"{total:.4f}" for total in totals))
     out.print(table)
-
-
-def print_beliefs(texts: list[str]) -> None:
-    """Print which components to believe, and why."""
-    for text in texts:
-        say(text)
 
 
 def print_components(summary: Summary) -> None:

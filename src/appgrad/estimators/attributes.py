@@ -197,7 +197,7 @@ class FittedAttributes:
 
     def _is_fitted_attribute(self, name: str) -> bool:
         """True if this is the name of a property that reads from `_fitted`."""
-        named = name in ("remarks", "noise", "has_all_roots") or (
+        named = name in ("remarks", "noise", "tests_need_no_rows") or (
             name.endswith("_") and not name.startswith("_")
         )
         return named and isinstance(getattr(type(self), name, None), property)
@@ -310,7 +310,7 @@ class ColumnAttributes(FittedAttributes):
         solution = self._solved().solution
         if solution.redundancy is not None:
             return read_only(solution.redundancy[view])
-        # A file of 0.2.0 has none. Without a ridge it follows from the correlations.
+        # Files of 0.1.0 have none. Without a ridge it follows from the correlations.
         same = np.allclose(solution.correlations, solution.training_correlations, rtol=0, atol=1e-6)
         return own * solution.correlations**2 if same else np.full(len(own), np.nan)
 

@@ -26,7 +26,7 @@ from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
 from ..fitting.remarks import issue, overfit_remarks
-from ..inference.effective_rows import effective_rows, few_rows
+from ..inference.effective_rows.components import effective_rows, few_rows
 from ..inference.noise import dimensions_of, like_noise
 from ..machine.arrays import Array, Matrix, require_unmasked
 from ..machine.threads import blas_limit
@@ -218,9 +218,7 @@ class BaseCCA(  # type: ignore[call-arg]
         n, columns = views.n_samples, (views.n_features_x, views.n_features_y)
         kept = self._kept(found.solution)
         found = found._replace(dimensions=self._dimensions_of(found.solution, n, columns))
-        most = options.limits.passes
-        spent = most is not None and views.passes + 1 > most
-        if not self._has_columns or found.interrupted or spent:
+        if not self._has_columns or found.interrupted or _spent(found, options, views.passes):
             return found._replace(solution=kept)
         with nullcontext() if threads is None else blas_limit(threads):
             try:
@@ -347,6 +345,13 @@ class BaseCCA(  # type: ignore[call-arg]
             return ""
         attribute = ("feature_names_in_", "feature_names_y_")[view]
         return f"; it has the columns of the fit: choose them by {label}[model.{attribute}]"
+
+
+def _spent(found: Fit, options: Options, passes: float) -> bool:
+    """True if a budget leaves no room for one pass more."""
+    limits, last = options.limits, found.history[-1]
+    spent = (passes + 1, limits.passes), (found.seconds, limits.seconds), (last["flops"], limits.flops)
+    return any(most is not None and used > most for used, most in spent)
 
 
 @contextmanager

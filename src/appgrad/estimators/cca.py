@@ -37,7 +37,7 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         iterating is expected to take less than a fifth of the time; "qr" if "exact" would lose precision;
         "lobpcg" otherwise. `appgrad.plan` shows the choice beforehand. The other solvers are the paper's,
         in O(k p) memory too: "als" alternates least squares, "appgrad" takes one gradient step a pass,
-        "stochastic" one a minibatch.
+        "stochastic" one a minibatch. Each fit ends with one pass more, for `effective_rows_`.
     ridge : "auto", float or pair of floats, default="auto"
         Added to the covariance diagonals. "auto" is 1e-10 (float32 data: 1e-6) times each column's own
         variance: it settles collinear columns, and matters only to directions in which columns differ by
@@ -110,6 +110,17 @@ class CCA(ColumnAttributes, StreamingCCA, RegressorMixin, MultiOutputMixin, Base
         `x_rotations_`, `y_rotations_`.
     x_loadings_, y_loadings_ : ndarray of shape (n_features, n_components)
         Covariances of the columns with the scores of their own view.
+    noise_level_, noise_edge_ : float
+        The correlation that the first one of unrelated normal views exceeds in 5 % of all data sets, and
+        where it is for large views. An upper bound for iterative solvers. NaN where no theory holds.
+    noise_level_reason_ : str
+        Why the noise level is not known; empty if it is.
+    effective_rows_ : ndarray of shape (n_components,)
+        On about how many rows each component rests; NaN where no pass was left for it.
+    x_explained_variance_, y_explained_variance_ : ndarray of shape (n_components,)
+        The share of the variance of each view that its own scores explain.
+    x_redundancy_, y_redundancy_ : ndarray of shape (n_components,)
+        The share that the scores of the other view explain.
     coef_, intercept_ : ndarray
         Linear prediction of y: X @ coef_.T + intercept_. Computed when read.
     x_mean_, y_mean_, x_std_, y_std_ : ndarray

@@ -200,7 +200,7 @@ def _fit(arrays: dict[str, Array], meta: dict[str, Any], rows: Rows, fields: dic
     found = {field: arrays[name] for name, field in fields.items()}
     history, steps = _history(meta["history"]), _fact(meta, "n_iter_")
     solution = Solution(**(none | found), condition=np.nan, ranks=(0, 0))  # type: ignore[arg-type]
-    trust = unpacked_trust(meta.get("trust"), arrays, k)
+    trust = unpacked_trust(meta.get("trust"), arrays, k, rows.n_samples)
     return Fit(
         solution=solution._replace(redundancy=trust.redundancy, spectrum=trust.spectrum),
         solver=_fact(meta, "solver_"),

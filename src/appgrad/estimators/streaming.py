@@ -25,6 +25,7 @@ from ..fitting.remarks import issue, said
 from ..fitting.streams.kinds import kept_by, stream_for
 from ..fitting.streams.steps import StepStream
 from ..fitting.streams.sums import SumStream, from_covariances
+from ..inference.noise import AGED
 from ..machine.threads import blas_limit, limit_for
 from ..solvers import registry
 from ..solvers.loop import says_stop
@@ -256,6 +257,8 @@ class StreamingCCA(BaseCCA):
             # Too few rows so far: attributes of the solution are missing, and the error says why.
             raise NotFittedError(str(error)) from error
         dimensions = self._dimensions_of(found.solution, rows.n_samples, rows.widths)
+        if stream.options.forget is not None:
+            dimensions = dimensions._replace(reason=dimensions.reason or AGED)
         return found._replace(solution=self._kept(found.solution), dimensions=dimensions)
 
 

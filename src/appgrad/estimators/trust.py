@@ -8,28 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from ..data.views import Views
-from ..inference.canonical_test import HELD_OUT, METHODS, PARAMETRIC, PERMUTATION, CanonicalTest
-from ..inference.noise import Noise, dimensions_of, noise_of, ridge_matters
-from ..inference.permutation import Callback, Shuffle, require_resamples
-from ..inference.testing import (
-    Resampling,
-    by_permutation,
-    by_theory,
-    on_held_out,
-    require_scores,
-    scores_fit,
-    spectrum_of,
-)
+from ..inference.methods import Question, Refit, Refitted, Resampling, by_theory, tested
+from ..inference.noise import Noise, noise_of
+from ..inference.permutation import Callback, require_groups, require_resamples
+from ..inference.results import HELD_OUT, METHODS, PARAMETRIC, PERMUTATION, CanonicalTest
 from ..machine.arrays import Array
 from ..solvers.problem import Dimensions, Problem, Spectrum
 from ..solvers.protocol import Options
 from .attributes import FittedAttributes, read_only
 
 OLD = "the model was saved by a version that did not keep the numbers of independent columns: fit it again"
-# The least rows on either side of a split.
-FEWEST = 3
 
 
 class TrustAttributes(FittedAttributes):
@@ -66,7 +57,7 @@ class TrustAttributes(FittedAttributes):
         return read_only(np.full(k, np.nan) if found.effective_rows is None else found.effective_rows)
 
     @property
-    def has_all_roots(self) -> bool:
+    def tests_need_no_rows(self) -> bool:
         """True if tests of normal rows hold and need no rows: the model has all correlations."""
         return self._solved().solution.spectrum is not None and not self.noise.reason
 
@@ -103,8 +94,8 @@ class TrustAttributes(FittedAttributes):
         Parameters
         ----------
         X, y : the two views, as for `fit`, optional
-            The rows to test. Models of direct solvers, and of streams that keep sums, need none for tests of
-            normal rows.
+            The rows to test, with the parameters that the model has now. Models of direct solvers, and of
+            streams that keep sums, need none for tests of normal rows.
         method : {"auto", "parametric", "permutation", "held-out"}, default="auto"
             "parametric" are Wilks' step-down tests, Bartlett's, Pillai's, Hotelling-Lawley's and Roy's, for
             normal rows. "permutation" permutes the rows of all canonical scores, step by step. "held-out"
@@ -137,21 +128,24 @@ class TrustAttributes(FittedAttributes):
         fit = self._solved()
         if method not in METHODS:
             raise ValueError(f"method must be one of {list(METHODS)}, got {method!r}")
-        if method in (PERMUTATION, HELD_OUT) or groups is not None:
-            require_resamples(n_resamples)
+        require_resamples(n_resamples)
+        generator = np.random.default_rng(rng)
         if X is None and y is not None:
             raise ValueError("y alone is no pair of views: give test(X, y), or neither")
         if self._no_theory and method in (PARAMETRIC, PERMUTATION):
             raise ValueError(f"{self._no_theory}: use method={HELD_OUT!r}, test(X, y, method={HELD_OUT!r})")
         if X is None:
             return self._tested_by_sums(fit.solution.spectrum, method, groups)
-        require_resamples(n_resamples)
         views = self._views(X, y)
-        groups = None if groups is None else np.asarray(groups)
         if groups is not None:
-            Shuffle(views.n_samples, groups, np.random.default_rng(0))
-        resampling = Resampling(int(n_resamples), np.random.default_rng(rng), groups, callback)
-        return self._tested_on(views, method, resampling)
+            require_groups(groups, views.n_samples)
+            groups = np.asarray(groups)
+        problem, options = self.problem_and_options()
+        resampling = Resampling(int(n_resamples), generator, groups, callback)
+        question = Question(
+            views, problem, options.solver, resampling, self._refit(views, generator), self._no_theory
+        )
+        return tested(question, method)
 
     @property
     def noise(self) -> Noise:
@@ -170,66 +164,25 @@ class TrustAttributes(FittedAttributes):
         if spectrum is None:
             raise ValueError(
                 "this model has only its own components, and tests need all correlations: give rows, "
-                "test(X, y), or fit with solver='exact' or 'qr'"
+                "test(X, y), or fit with solver='exact', or 'qr'"
             )
         if dimensions.reason:
             raise ValueError(f"{dimensions.reason}: no theory holds. Give rows, test(X, y), to permute them")
-        return by_theory(spectrum, dimensions, self.n_samples_)
+        return by_theory(spectrum, dimensions, self.n_samples_, self.problem_and_options()[0].center)
 
-    def _tested_on(self, views: Views, method: str, resampling: Resampling) -> CanonicalTest:
-        """Test these rows by this method, or by the first one that holds."""
-        if self._no_theory or method == HELD_OUT:
-            return self._tested_on_held_out(views, resampling, self._no_theory)
-        problem = self.problem_and_options()[0]._replace(n_components=1)
-        try:
-            spectrum = spectrum_of(views, problem)
-        except ValueError:
-            if method != "auto":
-                raise
-            return self._tested_on_held_out(views, resampling, "the covariances do not fit into memory")
-        dimensions = self._dimensions(spectrum, views)
-        # Groups are there to be respected, which theory cannot.
-        permuted = method == PERMUTATION or (method == "auto" and resampling.groups is not None)
-        if not permuted and not dimensions.reason:
-            return by_theory(spectrum, dimensions, views.n_samples)
-        if method == PARAMETRIC:
-            raise ValueError(f"{dimensions.reason}: no theory holds. Use method='auto' to permute rows")
-        reason = dimensions.reason or ("rows have groups" if method == "auto" else "")
-        forced = sum(spectrum.ranks) >= spectrum.rows and not ridge_matters(spectrum)
-        if method == "auto" and (forced or not scores_fit(views)):
-            return self._tested_on_held_out(views, resampling, reason)
-        if forced:
-            raise ValueError(
-                f"{dimensions.reason}, also of permuted rows: set a ridge, or use method={HELD_OUT!r}"
-            )
-        require_scores(views)
-        return by_permutation(views, problem, spectrum, resampling, reason)
+    def _refit(self, views: Views, rng: np.random.Generator) -> Refit:
+        """The function that fits a model like this one to some rows and scores others."""
 
-    def _dimensions(self, spectrum: Spectrum, views: Views) -> Dimensions:
-        problem = self.problem_and_options()[0]
-        solution = self._solved().solution._replace(spectrum=spectrum)
-        return dimensions_of(solution, views.n_samples, (views.n_features_x, views.n_features_y), problem)
+        def refit(train: Array, test: Array) -> Refitted:
+            model = clone(self).set_params(checkpoint=None, callback=None, verbose=0)
+            if model.random_state is None:
+                model.set_params(random_state=int(rng.integers(2**31)))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model.fit(views.take(train))
+            U, V = model.array_scores(views.take(test))
+            said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+            remarks = tuple(f"The second fit: {text}" for text in said)
+            return Refitted(U, V, model.training_correlations_, remarks)
 
-    def _tested_on_held_out(self, views: Views, resampling: Resampling, reason: str) -> CanonicalTest:
-        """Fit a model like this one to half of the rows, and test its components on the others."""
-        n = views.n_samples
-        if n < 2 * FEWEST:
-            raise ValueError(f"{n} rows cannot be split: a held-out test needs at least {2 * FEWEST}")
-        order = resampling.rng.permutation(n)
-        train, test = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
-        model = clone(self).set_params(checkpoint=None, verbose=0)
-        if "callback" in model.get_params():
-            model.set_params(callback=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(views.take(train))
-        U, V = model.array_scores(views.take(test))
-        groups = None if resampling.groups is None else resampling.groups[test]
-        return on_held_out(
-            U,
-            V,
-            model.training_correlations_,
-            (views.n_features_x, views.n_features_y),
-            resampling._replace(groups=groups),
-            reason,
-        )
+        return refit

@@ -42,8 +42,8 @@ def packed_trust(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
     return meta, arrays
 
 
-def unpacked_trust(meta: Any, arrays: dict[str, Array], k: int) -> Trust:
-    """Return what a file of a model with k components says; TypeError or ValueError if that cannot be."""
+def unpacked_trust(meta: Any, arrays: dict[str, Array], k: int, n_samples: int) -> Trust:
+    """Return what a file of a model with k components of so many rows says; TypeError if that cannot be."""
     if meta is None:
         return Trust()
     dimensions = spectrum = redundancy = None
@@ -53,20 +53,34 @@ def unpacked_trust(meta: Any, arrays: dict[str, Array], k: int) -> Trust:
             raise TypeError(f"its dimensions are {meta['dimensions']!r}")
         dimensions = Dimensions(float(n), _pair(ranks, int), known, shown(reason, LENGTH))
         x, y = dimensions.ranks
-        if not dimensions.reason and not (min(x, y) >= 1 and x + y < n == round(n)):
+        # Without centring there is one row more; fractions of rows are cut off where shards are merged.
+        counted = min(x, y) >= 1 and x + y < n == round(n) and abs(n - n_samples) <= 1 + n_samples / 100
+        if not dimensions.reason and not counted:
             raise TypeError(f"its dimensions are {meta['dimensions']!r}")
     if meta.get("spectrum") is not None:
         found, left, rows = meta["spectrum"]
         spectrum = Spectrum(arrays[SQUARES], _pair(found, int), _pair(left, float), float(rows))
+        if min(spectrum.ranks) < 1:
+            raise TypeError(f"its ranks are {spectrum.ranks}")
         _require(SQUARES, spectrum.squares, min(spectrum.ranks), 1.0)
+        _require_one_story(spectrum, dimensions)
     if all(name in arrays for name in REDUNDANCY):
         redundancy = arrays[REDUNDANCY[0]], arrays[REDUNDANCY[1]]
         for name, values in zip(REDUNDANCY, redundancy, strict=True):
             _require(name, values, k, 1.0)
     effective = arrays.get(ROWS)
     if effective is not None:
-        _require(ROWS, effective, k, np.inf)
+        _require(ROWS, effective, k, float(n_samples))
     return Trust(dimensions, spectrum, effective, redundancy)
+
+
+def _require_one_story(found: Spectrum, dimensions: Dimensions | None) -> None:
+    """Raise TypeError unless all correlations are of the dimensions that the file says."""
+    falls = np.all(np.isfinite(found.squares)) and np.all(np.diff(found.squares) <= 0)
+    within = all(part <= rank + 1e-6 * (1 + rank) for part, rank in zip(found.left, found.ranks, strict=True))
+    same = dimensions is not None and (found.rows, found.ranks) == (dimensions.n, dimensions.ranks)
+    if not (falls and within and same):
+        raise TypeError("its correlations and its dimensions contradict each other")
 
 
 def _pair(values: Any, kind: type) -> Any:

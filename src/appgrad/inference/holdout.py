@@ -22,11 +22,12 @@ FOLDS = 5
 class HeldOut(NamedTuple):
     """Correlations on rows left out of the fit, one per component, and how they were obtained.
 
-    They are NaN if they cannot be computed.
+    They are NaN if they cannot be computed. `n` is the number of rows, 0 where it is not known.
     """
 
     correlations: Array
     method: str
+    n: int = 0
 
 
 def held_out(
@@ -57,7 +58,7 @@ def held_out(
             raise KeyboardInterrupt
         scores.append(scores_of(views.take(test), *projections(found.solution)))
     U, V = (np.vstack(parts) for parts in zip(*scores, strict=True))
-    return HeldOut(correlations(U, V), method)
+    return HeldOut(correlations(U, V), method, len(U))
 
 
 def _splits(n: int, k: int, share: float, seed: int) -> tuple[list[tuple[Array, Array]], str]:

@@ -71,7 +71,7 @@ def dimensions_of(solution: Solution, n: int, columns: tuple[int, int], problem:
     """
     found = solution.spectrum
     if found is not None:
-        return _checked(Dimensions(found.rows, found.ranks), found.left)
+        return _checked(Dimensions(found.rows, found.ranks), found.left, problem.is_ridged)
     rows = n if problem.center else n + 1
     deviations = solution.std_x, solution.std_y
     if any(len(sd) != p for sd, p in zip(deviations, columns, strict=True)):
@@ -82,28 +82,38 @@ def dimensions_of(solution: Solution, n: int, columns: tuple[int, int], problem:
         rank if np.isinf(view.variance) else rank * view.variance / (view.variance + rank)
         for rank, view in zip((x, y), views, strict=True)
     )
-    return _checked(Dimensions(rows, (x, y), False), (left[0], left[1]))
+    return _checked(Dimensions(rows, (x, y), False), (left[0], left[1]), problem.is_ridged)
 
 
-def _checked(found: Dimensions, left: tuple[float, float]) -> Dimensions:
+def _checked(found: Dimensions, left: tuple[float, float], ridged: bool) -> Dimensions:
     """The dimensions with the reason why there is no theory for them, if there is one."""
     n, (x, y) = found.n, found.ranks
     reason = ""
     if n != round(n):
-        reason = "rows count less as they age"
+        reason = AGED
+    elif n > 1e15:
+        reason = "there are too many rows for doubles to count"
     elif not min(x, y):
         reason = "a view has no columns that vary"
     elif x + y >= n:
         columns = "independent columns" if found.known else "columns"
         reason = f"{x} + {y} {columns} for {found.rows} rows, which force correlations of 1"
-    elif any(part < KEPT * rank for part, rank in zip(left, (x, y), strict=True)):
-        reason = f"the ridge leaves {left[0]:.1f} + {left[1]:.1f} of {x} + {y} dimensions"
+    elif _takes(left, (x, y)):
+        which = "the ridge" if ridged else "the default ridge, which may be set to 0,"
+        reason = f"{which} leaves {left[0]:.1f} + {left[1]:.1f} of {x} + {y} dimensions"
     return found._replace(reason=reason)
 
 
 def ridge_matters(found: Spectrum) -> bool:
     """True if a ridge takes so much of the dimensions that tests without one do not hold."""
-    return any(part < KEPT * rank for part, rank in zip(found.left, found.ranks, strict=True))
+    return _takes(found.left, found.ranks)
+
+
+def _takes(left: tuple[float, float], ranks: tuple[int, int]) -> bool:
+    return any(part < KEPT * rank for part, rank in zip(left, ranks, strict=True))
+
+
+AGED = "rows count less as they age"
 
 
 def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem) -> list[str]:
@@ -123,8 +133,9 @@ def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem) -
         return []
     advice = "Judge by held-out rows (score)" if problem.is_ridged else ADVICE
     return [
-        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: up to "
-        f"{level:.2f} in 95 of 100 data sets with {n} rows and {ranks[0]} + {ranks[1]} dimensions. {advice}"
+        f"the first correlation of {first:.2f} is not clearly above what noise alone reaches: {level:.2f}, "
+        f"which 5 of 100 data sets of noise with {n} rows and {ranks[0]} + {ranks[1]} dimensions exceed. "
+        f"{advice}"
     ]
 
 

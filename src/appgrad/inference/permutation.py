@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine.arrays import Array
+from ..machine.arrays import Array, require_unmasked
 from ..machine.threads import blas_threads, limit_for, ordered_map
-from .significance import log_wilks
+from .multivariate_tests import log_wilks
 
 # Rows whose scores are gathered at a time: those of a tile stay in the cache until they are multiplied.
 TILE_BYTES = 2**18
-# Statistics that differ by less are ties: a permutation that changes nothing must count.
-TIE = 1e-9
+# Statistics that differ by less, relatively and absolutely, are ties: a permutation that changes nothing must
+# count. Squared correlations nearer to 1 are not told apart, as rounding would decide.
+TIE, TINY, ONE = 1e-9, 1e-12, 1 - 1e-9
+# A squared diagonal entry of a Cholesky factor below which a correlation may be that near to 1.
+NEAR = 1e-6
 # Called with the number of permutations done and asked for.
 Callback = Callable[[int, int], Any]
 
@@ -29,6 +32,12 @@ class Permuted(NamedTuple):
     family_wise: Array
     n_resamples: int
     whole: dict[str, float]
+
+    def first_only(self) -> Permuted:
+        """The same with NaN after the first step."""
+        p, joint = self.p_values.copy(), self.family_wise.copy()
+        p[1:] = joint[1:] = np.nan
+        return self._replace(p_values=p, family_wise=joint)
 
 
 def step_down_permutation(
@@ -49,7 +58,7 @@ def step_down_permutation(
     """
     require_resamples(n_resamples)
     shuffle = Shuffle(len(U), groups, rng)
-    squares = np.asarray(correlations) ** 2
+    squares = np.minimum(np.asarray(correlations) ** 2, ONE)
     found, whole = -log_wilks(squares), _whole(squares)
     above, above_whole = np.zeros(len(found)), dict.fromkeys(whole, 0)
     for done, (steps, values) in enumerate(_compared(U, V, shuffle, n_resamples), 1):
@@ -120,18 +129,36 @@ class Shuffle:
         return order
 
 
+def require_groups(groups: Array, n: int) -> None:
+    """Raise unless there is a group for each of n rows, and one of several rows."""
+    _grouped(groups, n)
+
+
 def _grouped(groups: Array, n: int) -> tuple[Array, Array, int]:
     """Numbers of groups, the rows sorted by them, and how many rows are alone in theirs."""
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups has shape {groups.shape}, expected one group for each of {n} rows")
-    _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    codes = group_codes(groups, n)
+    counts = np.bincount(codes)
     if counts.max() < 2:
         raise ValueError(
             "every group has one row: rows change places within their group, so give groups of several "
             "rows, or none"
         )
     return codes.astype(float), np.argsort(codes, kind="stable"), int(np.count_nonzero(counts == 1))
+
+
+def group_codes(groups: Any, n: int) -> Array:
+    """A number from 0 on for the group of each of n rows; ValueError if there is not one for each."""
+    require_unmasked(groups, "groups")
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape}, expected one group for each of {n} rows")
+    known: dict[Any, int] = {}
+    codes = np.empty(n, dtype=np.intp)
+    for row, group in enumerate(groups.tolist()):
+        if group is None or group != group:
+            raise ValueError(f"groups has no value in row {row}: give each row a group, or drop it")
+        codes[row] = known.setdefault(group, len(known))
+    return codes
 
 
 def require_resamples(n_resamples: Any) -> None:
@@ -191,19 +218,20 @@ def _step_statistics(M: Array, minors: tuple[Array, Array]) -> Array:
     p, q = M.shape
     G = np.block([[np.eye(p), M], [M.T, np.eye(q)]])[np.ix_(order, order)]
     try:
-        logs = np.cumsum(2 * np.log(np.diag(np.linalg.cholesky(G))))
-        return np.asarray(-logs[sizes - 1])
+        diagonal = np.diag(np.linalg.cholesky(G))
+        if diagonal.min() ** 2 > NEAR:
+            return np.asarray(-np.cumsum(2 * np.log(diagonal))[sizes - 1])
     except np.linalg.LinAlgError:
-        # A correlation of 1.
-        steps = [np.linalg.svd(M[k:, k:], compute_uv=False) ** 2 for k in range(min(p, q))]
-        return np.array([-log_wilks(squares)[0] for squares in steps])
+        pass
+    # A correlation near 1.
+    steps = [np.linalg.svd(M[k:, k:], compute_uv=False) ** 2 for k in range(min(p, q))]
+    return np.array([-log_wilks(np.minimum(squares, ONE))[0] for squares in steps])
 
 
 def _whole(squares: Array) -> dict[str, float]:
     """The multivariate statistics, each larger for views that are related more."""
-    squares = np.clip(squares, 0.0, 1.0)
-    with np.errstate(divide="ignore"):
-        ratios = squares / (1 - squares)
+    squares = np.clip(squares, 0.0, ONE)
+    ratios = squares / (1 - squares)
     return {
         "Wilks' lambda": -float(log_wilks(squares)[0]),
         "Pillai's trace": float(squares.sum()),
@@ -214,8 +242,7 @@ def _whole(squares: Array) -> dict[str, float]:
 
 def _least(value: Any) -> Any:
     """The least statistic of a permutation that counts as large as this one."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(value), value, value - TIE * np.abs(value))
+    return value - TIE * np.abs(value) - TINY
 
 
 def _standardised(scores: Array) -> Array:

@@ -195,7 +195,7 @@ def _correlations(columns: Columns, summary: Summary) -> str:
     forced, evidence = summary.forced, summary.evidence
     kinds = {name: KINDS.get(name, "other") for name in columns}
     limits = json_list(evidence.limits)
-    extra = _evidence_cells(summary)
+    extra = summary.evidence_cells()
     low = min([0.0, *(value for values in columns.values() for value in values if value is not None)])
     head = "".join(f'<th scope="col" class="number {kinds[name]}">{escape(name)}</th>' for name in columns)
     head += "".join(f'<th scope="col" class="number extra">{escape(name)}</th>' for name in extra)
@@ -205,7 +205,7 @@ def _correlations(columns: Columns, summary: Summary) -> str:
         for name, value in zip(columns, values, strict=True):
             star = "*" if forced and name == "training" and (value or 0) > 0.99 else ""
             cells.append(f'<td class="number">{_number(value, ".4f")}{star}</td>')
-        cells += [f'<td class="number extra">{found[i]}</td>' for found in extra.values()]
+        cells += [f'<td class="number extra">{_cell(found[i])}</td>' for found in extra.values()]
         drawn = [
             (kinds[name], v) for name, v in zip(columns, values, strict=True) if kinds[name] != "estimate"
         ]
@@ -223,20 +223,8 @@ def _correlations(columns: Columns, summary: Summary) -> str:
     )
 
 
-def _evidence_cells(summary: Summary) -> dict[str, list[str]]:
-    """Cells beside the correlations: what noise reaches, on how many rows they rest, and p-values."""
-    evidence, k = summary.evidence, len(summary.canonical)
-    found = {}
-    if not np.all(np.isnan(evidence.limits)):
-        found["noise"] = [_number(value, ".4f") for value in json_list(evidence.limits)]
-    if not np.all(np.isnan(evidence.effective_rows)):
-        found["rows"] = [_number(value, ",.0f") for value in json_list(evidence.effective_rows)]
-    if evidence.test is not None:
-        values = json_list(evidence.test.family_wise)[:k]
-        found["p"] = [
-            "&lt; 0.0001" if value is not None and value < 1e-4 else _number(value, ".4f") for value in values
-        ]
-    return found
+def _cell(text: str) -> str:
+    return "\N{EN DASH}" if text == "-" else escape(text)
 
 
 def _reading(summary: Summary) -> str:
@@ -250,9 +238,9 @@ def _reading(summary: Summary) -> str:
     else:
         parts.append(f"The noise level is not known: {escape(evidence.noise.reason)}.")
     if not np.all(np.isnan(evidence.effective_rows)):
-        parts.append("Rows: on about how many rows a component rests.")
+        parts.append("Eff. rows: on about how many rows a component rests.")
     if evidence.test is not None:
-        parts.append(f"p: {escape(p_fact(evidence.test))}, family-wise.")
+        parts.append(f"p: {escape(p_fact(evidence.test))}.")
     return " ".join(parts)
 
 
@@ -270,7 +258,8 @@ def _variance(summary: Summary) -> str:
     head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in summary.variance)
     lists = [json_list(values) for values in summary.variance.values()]
     rows = [(str(i + 1), values) for i, values in enumerate(zip(*lists, strict=True))]
-    rows.append(("all", tuple(json_list(np.array([np.sum(v) for v in summary.variance.values()])))))
+    if summary.adds_up:
+        rows.append(("all", tuple(json_list(np.array([np.sum(v) for v in summary.variance.values()])))))
     body = "".join(
         f'<tr><th scope="row" class="number">{name}</th>'
         + "".join(f'<td class="number">{_number(value, ".4f")}</td>' for value in values)

@@ -15,6 +15,7 @@ from ..data.views import Views
 from ..estimators.base import BaseCCA
 from ..machine.arrays import Array
 from ..metrics import correlations
+from .beliefs import OnOthers
 from .features import lines_of
 from .groups import Groups, groups_or_numbers
 from .summary import Summary, json_list, overfitted
@@ -30,18 +31,24 @@ class RowsShown(NamedTuple):
     """Scores of some rows, with facts about them.
 
     `columns` are their correlations by heading, `remarks` warnings, `about` where the rows come from.
+    `others` are the same correlations as evidence; None for rows of the fit.
     """
 
     scores: dict[str, Any]
     columns: dict[str, Array]
     remarks: tuple[str, ...]
     about: dict[str, str]
+    others: OnOthers | None = None
 
 
 def with_rows(summary: Summary, rows: RowsShown) -> Summary:
     """The summary with these rows added."""
+    evidence = summary.evidence
+    if rows.others is not None:
+        evidence = evidence._replace(others=(*evidence.others, rows.others))
     return replace(
         summary,
+        evidence=evidence,
         columns=summary.columns | rows.columns,
         remarks=tuple(dict.fromkeys([*summary.remarks, *rows.remarks])),
         about_rows=rows.about,
@@ -86,13 +93,15 @@ def rows_shown(model: BaseCCA, views: Views, labels: Any = None, label: str = "l
     remarks = overfitted(model, found, "these rows")
     same = n == model.n_samples_ and np.allclose(found, model.training_correlations_, rtol=0, atol=1e-6)
     # Other rows may also have correlations of 1; mean scores of 0 tell the rows of the fit.
-    if same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5):
+    same = bool(same and (not getattr(model, "center", True) or np.abs(U.mean(axis=0)).max() < 1e-5))
+    if same:
         remarks = ["these rows seem to be those of the fit: rows it has not seen say more"]
     return RowsShown(
         plain_scores(U[rows], V[rows], rows, n, labels) | {"correlations": json_list(found)},
         {"these rows": found},
         tuple(remarks),
         {"these rows": f"{n} of {x} and {y}, with the weights of the model"},
+        None if same else OnOthers("these rows", found, n),
     )
 
 

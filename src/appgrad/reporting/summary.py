@@ -11,16 +11,25 @@ from ..estimators.base import BaseCCA
 from ..estimators.kernel import KernelCCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
-from ..inference.canonical_test import CanonicalTest
 from ..inference.holdout import HeldOut
+from ..inference.results import CanonicalTest
 from ..machine.arrays import Array
 from ..machine.readable import number
 from ..solvers import registry
-from .beliefs import Belief, Evidence, beliefs, evidence_of, noise_fact, p_fact
+from .beliefs import Belief, Evidence, OnOthers, beliefs, cells, evidence_of, noise_fact, p_fact
 from .features import leading_components, measure_of
 
 # Most steps of a run in a summary: on a screen, a curve of more looks the same.
 STEPS = 500
+
+
+# Keys in JSON of the shares of variance.
+VARIANCE = {
+    "x own": "x_explained_variance",
+    "x opposite": "x_redundancy",
+    "y own": "y_explained_variance",
+    "y opposite": "y_redundancy",
+}
 
 
 class Timing(NamedTuple):
@@ -80,6 +89,8 @@ class Summary:
     # "correlation" or "weight" of a column; None if components have no features.
     measure: str | None
     timing: Timing | None = None
+    # True if shares of variance of all components add up: scores are uncorrelated without a ridge.
+    adds_up: bool = True
     # Leading features of each component, by view.
     components: list[dict[str, list[dict[str, Any]]]] = field(default_factory=list)
     # Facts and scores of rows that are shown with the model.
@@ -87,6 +98,10 @@ class Summary:
     # What was decided about headers of files.
     files: tuple[str, ...] = ()
     scores: dict[str, Any] | None = None
+
+    def evidence_cells(self) -> dict[str, list[str]]:
+        """Cells beside the correlations, by heading: what noise reaches, effective rows, p-values."""
+        return cells(self.evidence, len(self.canonical))
 
 
 def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timing | None = None) -> Summary:
@@ -108,6 +123,9 @@ def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timin
         held_out = origin.tested
     history, no_history = _history(model)
     evidence = evidence_of(model)
+    if held_out is not None:
+        tested = OnOthers("held-out rows", held_out.correlations, held_out.n)
+        evidence = evidence._replace(others=(tested,))
     return Summary(
         estimator=type(model).__name__,
         version=model.version,
@@ -138,6 +156,7 @@ def summary_of(model: BaseCCA, *, held_out: HeldOut | None = None, timing: Timin
         no_history=no_history,
         measure=None if isinstance(model, KernelCCA) else measure_of(model),
         timing=timing,
+        adds_up=model.ridge in ("auto", 0) and not isinstance(model, SparseCCA),
     )
 
 
@@ -181,15 +200,15 @@ def _evidence_json(summary: Summary) -> dict[str, Any]:
         "noise_limits": json_list(evidence.limits),
         "debiased_correlations": json_list(noise.debiased(summary.canonical)),
         "effective_rows": json_list(evidence.effective_rows),
-        "variance": {name: json_list(values) for name, values in summary.variance.items()},
+        **{VARIANCE[name]: json_list(values) for name, values in summary.variance.items()},
         "test": None if evidence.test is None else evidence.test.to_dict(),
-        "beliefs": [belief.text for belief in beliefs_of(summary)],
+        "beliefs": [belief._asdict() for belief in beliefs_of(summary)],
     }
 
 
 def beliefs_of(summary: Summary) -> list[Belief]:
     """A sentence for each component: whether to believe it, and why."""
-    return beliefs(summary.evidence, summary.canonical, summary.columns)
+    return beliefs(summary.evidence, summary.canonical, summary.training)
 
 
 def with_test(summary: Summary, test: CanonicalTest) -> Summary:
@@ -203,7 +222,9 @@ def with_test(summary: Summary, test: CanonicalTest) -> Summary:
 
 def with_known_test(summary: Summary, model: BaseCCA) -> Summary:
     """The summary with the tests that need no rows, where the model has all correlations."""
-    return with_test(summary, model.test()) if model.has_all_roots else summary
+    if summary.evidence.test is not None or not model.tests_need_no_rows:
+        return summary
+    return with_test(summary, model.test())
 
 
 def number_or_none(value: float) -> float | None:
@@ -279,8 +300,17 @@ def _facts(model: BaseCCA, evidence: Evidence) -> dict[str, str]:
             f"{number(max(model.n_iter_), 'iteration')} and {model.n_passes_:.1f} passes"
         )
     if model.ridge != "auto":
-        facts["ridge"] = f"{model.ridge}; correlations with ridge count it, and are those that are sorted"
+        facts["ridge"] = f"{model.ridge}"
+        if len(_columns(model, None)) > 1:
+            facts["ridge"] += (
+                ". The column 'with ridge' has the correlations of the problem with its ridge, in descending "
+                "order; 'training' those of its scores"
+            )
     facts["noise"] = noise_fact(evidence, model.canonical_correlations_)
+    if not getattr(model, "center", True):
+        facts["noise"] += ". Columns were not centred: means other than zero count as a relation"
+    if evidence.test is not None:
+        facts["p-values"] = p_fact(evidence.test)
     if isinstance(model, SparseCCA):
         facts["sparsity"] = f"{model.n_nonzero_[0]} + {model.n_nonzero_[1]} columns have a weight"
     return facts

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..data.views import Views
 from .costs import require_memory
-from .problem import Problem
+from .problem import Problem, Whitened
 from .protocol import Options, Outcome
 from .shortfall import rounded, with_scores
 
@@ -19,6 +19,10 @@ class DirectBase:
     successor: ClassVar[str | None] = None
     # Second advice of the out-of-memory error.
     alternative: ClassVar[str] = "'auto'"
+
+    def whitened(self, views: Views, problem: Problem) -> Whitened:
+        """Return all directions that `solve` works with, not the canonical ones alone."""
+        raise NotImplementedError
 
     def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""

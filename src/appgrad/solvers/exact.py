@@ -12,6 +12,7 @@ from ..covariance.linalg import Factor, condition_of, factor_cca, isotropic, svd
 from ..covariance.matrices import MatrixCovariance
 from ..covariance.moments import SecondMoments, second_moments
 from ..covariance.operators import Rounding
+from ..covariance.rows import RowCovariance
 from ..covariance.units import units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
@@ -21,7 +22,7 @@ from .canonical import require_rank, solution
 from .costs import Cost, Rates, gram_memory, is_wide, matrices_needed, matrices_seconds
 from .direct import DirectBase
 from .gram import GramSolver
-from .problem import Problem, Solution, spectrum
+from .problem import Problem, Solution, Whitened, spectrum
 
 # The least ridge over the variance of a column, where it enters row Gram matrices.
 FLOOR = 1e-10
@@ -61,7 +62,7 @@ def _by_covariances(
     views: Views | None,
 ) -> Solution:
     k = problem.n_components
-    cov = covariances(second, widths, dtype, problem)
+    cov = _covariances(second, widths, dtype, problem)
     wx, wy = cov.whitened
     x, y = (min(w.rank, w.W.shape[1]) for w in (wx, wy))
     require_rank(k, x, y)
@@ -70,7 +71,7 @@ def _by_covariances(
     return found._replace(spectrum=spectrum(squares, (x, y), cov.left, second.n, problem.center))
 
 
-def covariances(
+def _covariances(
     second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem
 ) -> MatrixCovariance:
     """Return the covariances of a problem, from second moments of data with this precision."""
@@ -84,34 +85,58 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     The canonical vectors are combinations of rows, phi = X'U diag(1 / s) a, with a from the CCA of U.
     """
     k, center = problem.n_components, problem.center
-    cov = on_rows(views, center=center, scale=problem.scale, ridge=problem.ridge, dtype=np.float64)
-    # Squared units enter K: with the floor a small ridge keeps six digits beside a large column.
-    (mx, my), (ux, uy) = cov.moments.views, cov.units.views
-    var_x, var_y = mx.var * ux.scale * ux.scale, my.var * uy.scale * uy.scale
-    tx, cx = isotropic(var_x, ux.ridge, floor=FLOOR)
-    ty, cy = isotropic(var_y, uy.ridge, floor=FLOOR)
-    precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
-    Kx, Ky = cov.row_grams(tx, ty)
-    (fx, condition_x), (fy, condition_y) = (
-        factor_of_rows(K, c, center, precision, p) for K, c, p in ((Kx, cx, len(tx)), (Ky, cy, len(ty)))
-    )
+    cov, (fx, fy), (tx, ty), condition = _row_factors(views, problem)
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual, squares = factor_cca(fx, fy, cov.n, k)
     X, Y = cov.combinations(fx.U @ (a / fx.s[:, None]), fy.U @ (b / fy.s[:, None]))
     A, B = X * tx[:, None] * tx[:, None], Y * ty[:, None] * ty[:, None]
     lost = max(fx.neglected(cov.n), fy.neglected(cov.n))
     # A ridge below the floor counts as that.
-    raised = any(np.any((r > 0) & (r < FLOOR * v)) for r, v in ((ux.ridge, var_x), (uy.ridge, var_y)))
-    rounding = Rounding(
-        max(EPS, FLOOR / cov.n if raised else 0.0), max(condition_x, condition_y), terms=cov.n, neglected=lost
+    raised = any(
+        np.any((u.ridge > 0) & (u.ridge < FLOOR * m.var * u.scale * u.scale))
+        for m, u in zip(cov.moments.views, cov.units.views, strict=True)
     )
+    rounding = Rounding(max(EPS, FLOOR / cov.n if raised else 0.0), condition, terms=cov.n, neglected=lost)
     ranks = fx.dimensions(cov.n), fy.dimensions(cov.n)
     found = solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
     left = fx.left(cov.n), fy.left(cov.n)
     return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, cov.n, center))
 
 
-def factor_of_rows(K: Array, c: float, center: bool, precision: float, p: int) -> tuple[Factor, float]:
+def _row_factors(
+    views: Views, problem: Problem
+) -> tuple[RowCovariance, tuple[Factor, Factor], tuple[Array, Array], float]:
+    """The operator, both views as factors by their rows, the units t of these, and the worse condition."""
+    center = problem.center
+    cov = on_rows(views, center=center, scale=problem.scale, ridge=problem.ridge, dtype=np.float64)
+    # Squared units enter K: with the floor a small ridge keeps six digits beside a large column.
+    (tx, cx), (ty, cy) = (
+        isotropic(m.var * u.scale * u.scale, u.ridge, floor=FLOOR)
+        for m, u in zip(cov.moments.views, cov.units.views, strict=True)
+    )
+    precision = max(EPS, float(np.finfo(views.dtype).eps) ** 2)
+    Kx, Ky = cov.row_grams(tx, ty)
+    (fx, condition_x), (fy, condition_y) = (
+        _factor(K, c, center, precision, p) for K, c, p in ((Kx, cx, len(tx)), (Ky, cy, len(ty)))
+    )
+    return cov, (fx, fy), (tx, ty), max(condition_x, condition_y)
+
+
+def _whitened(views: Views, problem: Problem) -> Whitened:
+    """All directions: of covariances, or of the rows where there are fewer of these."""
+    if is_wide(views):
+        cov, (fx, fy), _, _ = _row_factors(views, problem)
+        root = np.sqrt(cov.n)
+        ux, uy = cov.units.views
+        scores = fx.U * (root * fx.shrinkage(cov.n)), fy.U * (root * fy.shrinkage(cov.n))
+        return Whitened((ux.mean, uy.mean), scores=scores)
+    second = second_moments(views, problem.center)
+    matrices = _covariances(second, views.widths, views.dtype, problem)
+    (wx, wy), (ux, uy) = matrices.whitened, matrices.units.views
+    return Whitened((ux.mean, uy.mean), (ux.scale[:, None] * wx.W, uy.scale[:, None] * wy.W))
+
+
+def _factor(K: Array, c: float, center: bool, precision: float, p: int) -> tuple[Factor, float]:
     """U and s of a view's centred rows from their Gram matrix, without directions at rounding level.
 
     Rows of p columns leave some directions empty.
@@ -162,6 +187,10 @@ class ExactSolver(DirectBase):
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution from covariances or row Gram matrices."""
         return exact(views, problem)
+
+    def whitened(self, views: Views, problem: Problem) -> Whitened:
+        """Return all directions that `solve` works with."""
+        return _whitened(views, problem)
 
     def solve_moments(
         self, second: SecondMoments, widths: Sequence[int], dtype: np.dtype[Any], problem: Problem

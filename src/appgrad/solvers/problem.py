@@ -74,6 +74,18 @@ class Dimensions(NamedTuple):
         return round(self.n)
 
 
+class Whitened(NamedTuple):
+    """All directions of both views, uncorrelated and of unit variance together with the ridge.
+
+    As `weights` of rows less their `means`, in units of the data; or as the `scores` of the rows themselves,
+    where there are fewer of these than columns.
+    """
+
+    means: tuple[Array, Array]
+    weights: tuple[Array, Array] | None = None
+    scores: tuple[Array, Array] | None = None
+
+
 class Solution(NamedTuple):
     """Canonical pairs in the units of the data, best first, scores of unit variance.
 

@@ -12,7 +12,7 @@ from ..data.derived import CountedViews
 from ..data.views import Views
 from ..machine.arrays import Array
 from .costs import Cost, Rates
-from .problem import Algorithm, Diagnostics, Limits, Problem, Progress, Saved, Solution
+from .problem import Algorithm, Diagnostics, Limits, Problem, Progress, Saved, Solution, Whitened
 from .sparse.thresholds import Sparsity
 
 # Default rows of a minibatch.
@@ -121,6 +121,9 @@ class DirectSolver(Solver, Protocol):
 
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution."""
+
+    def whitened(self, views: Views, problem: Problem) -> Whitened:
+        """Return all directions that `solve` works with, not the canonical ones alone."""
 
     def memory(self, views: Views) -> int:
         """Return the bytes of the dense matrices held at a time, beyond the data."""

@@ -8,7 +8,7 @@ from ..covariance.linalg import Factor, factor_cca, isotropic
 from ..covariance.moments import Moments, triangle
 from ..covariance.operators import Rounding
 from ..covariance.rows import RowCovariance
-from ..covariance.units import ViewUnits, units
+from ..covariance.units import Units, ViewUnits, units
 from ..data.views import Views
 from ..machine.arrays import EPS, Array
 from ..machine.threads import limit_for_factor
@@ -16,7 +16,7 @@ from .canonical import require_rank, solution
 from .costs import MATRICES, Cost, Rates
 from .direct import DirectBase
 from .gram import GramSolver
-from .problem import Problem, Solution, spectrum
+from .problem import Problem, Solution, Whitened, spectrum
 
 # A column rounded to the precision eps is off by at most eps / 2 of its values, and its combinations with
 # others by less than this many eps of all of theirs.
@@ -31,16 +31,9 @@ def qr(views: Views, problem: Problem) -> Solution:
 
     The condition number is never squared. Rows are read once for the factor and once for residuals.
     """
-    k, p = problem.n_components, views.n_features_x
-    n, mean, R = triangle(views, problem.center)
-    var = _mean_squares(R, n)
-    m = Moments.of_columns(n, mean, var, views.widths)
-    u = units(m, views.dtype, scale=problem.scale, ridge=problem.ridge)
-    eps = float(np.finfo(views.dtype).eps)
-    noise = EPS * np.sqrt(n) * np.abs(mean)
-    (mx, my), (ux, uy) = m.views, u.views
-    fx, vx, tx = _factor(R[:, :p], mx.var, ux, noise[:p], eps)
-    fy, vy, ty = _factor(R[:, p:], my.var, uy, noise[p:], eps)
+    k = problem.n_components
+    m, u, (fx, vx, tx), (fy, vy, ty) = _factors(views, problem)
+    n = m.n
     require_rank(k, len(fx.s), len(fy.s))
     a, b, rho, residual, squares = factor_cca(fx, fy, n, k)
     cov = RowCovariance(views, m, u, dtype=np.float64)
@@ -52,6 +45,23 @@ def qr(views: Views, problem: Problem) -> Solution:
     found = solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
     left = fx.left(n), fy.left(n)
     return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, n, problem.center))
+
+
+Side = tuple[Factor, Array, Array]
+
+
+def _factors(views: Views, problem: Problem) -> tuple[Moments, Units, Side, Side]:
+    """Moments and units of the rows, and U, s, V and units t of each view."""
+    p = views.n_features_x
+    n, mean, R = triangle(views, problem.center)
+    var = _mean_squares(R, n)
+    m = Moments.of_columns(n, mean, var, views.widths)
+    u = units(m, views.dtype, scale=problem.scale, ridge=problem.ridge)
+    eps = float(np.finfo(views.dtype).eps)
+    noise = EPS * np.sqrt(n) * np.abs(mean)
+    (mx, my), (ux, uy) = m.views, u.views
+    x = _factor(R[:, :p], mx.var, ux, noise[:p], eps)
+    return m, u, x, _factor(R[:, p:], my.var, uy, noise[p:], eps)
 
 
 def _factor(R: Array, var: Array, units: ViewUnits, noise: Array, eps: float) -> tuple[Factor, Array, Array]:
@@ -96,6 +106,15 @@ class QRSolver(DirectBase):
     def solve(self, views: Views, problem: Problem) -> Solution:
         """Return the solution from the triangular factor."""
         return qr(views, problem)
+
+    def whitened(self, views: Views, problem: Problem) -> Whitened:
+        """Return all directions that `solve` works with."""
+        m, u, *sides = _factors(views, problem)
+        x, y = (
+            (view.scale * t)[:, None] * (V / np.sqrt(f.s**2 / m.n + f.c))
+            for view, (f, V, t) in zip(u.views, sides, strict=True)
+        )
+        return Whitened((u.views[0].mean, u.views[1].mean), (x, y))
 
     def memory(self, views: Views) -> int:
         """Return the bytes of the factor, a merge of two, and the orthogonal factors of both sides."""

@@ -14,14 +14,14 @@ from functools import partial
 import numpy as np
 import scipy.linalg as la
 
-from ..covariance.thin import add_scores, tile_rows, tiles
-from ..data.views import Block, Views
-from ..machine.arrays import Array, Matrix
-from ..machine.readable import ranges
-from ..machine.threads import limit_for
-from ..solvers.problem import Solution
-from .column_rows import ColumnRows
-from .row_sample import RowSample
+from ...covariance.thin import add_scores, tile_rows, tiles
+from ...data.views import Block, Views
+from ...machine.arrays import Array, Matrix
+from ...machine.readable import ranges
+from ...machine.threads import limit_for
+from ...solvers.problem import Solution
+from .columns import ColumnRows
+from .sample import RowSample
 
 # A component on fewer rows is said to rest on few. Of 1,080 components of fits to four sparse data sets and
 # digits, 77 % of those below 3 lost more than half of their correlation on other random rows, 12 % of those
@@ -85,12 +85,17 @@ def close(correlations: Array, within: float = CLOSE) -> list[Array]:
     return np.split(np.arange(len(correlations)), np.flatnonzero(apart) + 1)
 
 
+def few_of(n_samples: int) -> float:
+    """The number of rows below which a component of so many rows is said to rest on few."""
+    return min(FEW, FEW_SHARE * n_samples)
+
+
 def few_rows(found: Array, n_samples: int, correlations: Array) -> list[str]:
     """Warning of components that rest on few of the rows: one text, or none.
 
     Low correlations, which nobody would take for a finding, are left alone.
     """
-    few = min(FEW, FEW_SHARE * n_samples)
+    few = few_of(n_samples)
     which = 1 + np.flatnonzero((found < few) & (correlations > FINDING))
     if not len(which):
         return []

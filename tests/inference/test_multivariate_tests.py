@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_linnerud
 
-from appgrad.inference.significance import hotelling_lawley, multivariate, roy, step_down
+import naive
+from appgrad.inference.multivariate_tests import hotelling_lawley, multivariate, roy, step_down
 
 # Exercise against physiology of twenty men, as SAS and R print them.
 WILKS, F, DF2 = [0.35039053, 0.95472266, 0.99473355], [2.05, 0.18, 0.08], [34.223, 30, 16]
 P, CHI2 = [0.0635, 0.9491, 0.7748], [16.2550, 0.7182, 0.0818]
+# scipy.stats.chi2.sf of these with 9, 4 and 1 degrees of freedom.
+P_CHI2 = [0.0617, 0.9491, 0.7748]
 # statsmodels 0.14.5, MANOVA(Y, [1, X]).mv_test: value, degrees of freedom, F, p of four statistics, for rows
 # of `data`. Its p-value of Roy's root is that of an upper bound of F, and is left out.
 STATSMODELS = {
@@ -64,7 +67,17 @@ def test_steps_are_those_published(linnerud):
     np.testing.assert_allclose(found.df2, DF2, atol=5e-4)
     np.testing.assert_allclose(found.p_f, P, atol=5e-5)
     np.testing.assert_allclose(found.chi2, CHI2, atol=5e-5)
+    np.testing.assert_allclose(found.p_chi2, P_CHI2, atol=1e-4)
     np.testing.assert_array_equal(found.df1, [9, 4, 1])
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_step_is_the_first_one_of_what_is_left(k):
+    """With the true pairs known, step k is Wilks' test of p - k and q - k columns, but for the rows."""
+    squares = np.array([0.6, 0.3, 0.1, 0.05])
+    found = step_down(squares, 40, 4, 7)
+    left = naive.wilks(squares[k:], 40, 4, 7, k)
+    np.testing.assert_allclose([found.wilks[k], found.df1[k], found.df2[k], found.f[k]], left)
 
 
 def test_multivariate_statistics_are_those_published(linnerud):

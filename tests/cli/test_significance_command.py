@@ -20,7 +20,7 @@ def model(folder, run):
 def test_a_saved_model_is_tested_without_rows(model, run):
     shown = run("test", "m.cca", cwd=model)
     assert "Wilks' lambda" in shown
-    assert "Components 1 to 3 are significant" in shown
+    assert "By Wilks' step-down test, components 1 to 3 are significant" in shown
     found = json.loads(run("test", "m.cca", "--json", cwd=model))
     expected = CCA(2).fit(*arrays(model)).test()
     np.testing.assert_allclose(found["p_values"], expected.p_values)
@@ -73,15 +73,14 @@ def test_models_that_have_no_test_say_what_to_give(folder, run):
 def test_a_fit_shows_what_noise_reaches(folder, run):
     shown = run("fit", "x.npy", "y.npy", "-k", 3, cwd=folder)
     level = CCA(3).fit(*arrays(folder)).noise_level_
-    assert (
-        f"noise alone reaches {level:.2f} (in 95 of 100 data sets); components 1 to 3 are above it" in shown
-    )
+    assert f"noise alone reaches {level:.2f} (5 of 100 data sets of noise exceed it)" in shown
+    assert "; components 1 to 3, each with its own level, are above it" in shown
     found = json.loads(run("fit", "x.npy", "y.npy", "-k", 3, "--json", cwd=folder))
     assert found["noise_level"] == pytest.approx(level)
     assert found["noise_limits"][0] > found["noise_limits"][2]
     assert len(found["effective_rows"]) == len(found["beliefs"]) == 3
     assert found["test"] is None
-    assert set(found["variance"]) == {"x own", "x opposite", "y own", "y opposite"}
+    assert all(len(found[f"{view}_redundancy"]) == 3 for view in "xy")
 
 
 def test_a_fit_with_p_values(folder, run):
@@ -117,7 +116,8 @@ def test_inspect_says_which_components_to_believe(model, run):
     found = json.loads(run("inspect", "m.cca", "--json", cwd=model))
     # Known without rows.
     assert found["test"]["method"] == "parametric"
-    assert found["beliefs"][0].startswith("Component 1 (")
+    assert found["beliefs"][0]["text"].startswith("Component 1 (")
+    assert found["beliefs"][0]["holds"]
 
 
 def test_noise_is_doubted(folder, run):
@@ -125,5 +125,6 @@ def test_noise_is_doubted(folder, run):
     np.save(folder / "x.npy", rng.standard_normal((60, 6)))
     np.save(folder / "y.npy", rng.standard_normal((60, 5)))
     found = json.loads(run("fit", "x.npy", "y.npy", "-k", 2, "--test", "--json", cwd=folder))
-    assert all("doubt it, as it is not above what noise alone reaches" in text for text in found["beliefs"])
+    assert not any(belief["holds"] for belief in found["beliefs"])
+    assert all("doubt it, as it is not above what noise alone" in one["text"] for one in found["beliefs"])
     assert "no component is above it" in run("fit", "x.npy", "y.npy", "-k", 2, cwd=folder)

@@ -12,7 +12,7 @@ from ..data.views import Views
 from ..estimators.base import BaseCCA
 from ..estimators.model_file import load
 from ..fitting.progress import Watch
-from ..inference.canonical_test import METHODS, CanonicalTest
+from ..inference.results import METHODS, CanonicalTest
 from ..reporting.rows_shown import labels_of, require_labels
 from . import signals
 from .progress_bar import progress_line

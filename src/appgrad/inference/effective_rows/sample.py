@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..machine.arrays import Array
+from ...machine.arrays import Array
 
 Rows = tuple[Array, Array, Array]
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from html import escape
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from ..machine.arrays import Array
 from ..machine.readable import ranges
-from .significance import Statistic
+from .multivariate_tests import Statistic
 
 PARAMETRIC, PERMUTATION, HELD_OUT = "parametric", "permutation", "held-out"
 METHODS = ("auto", PARAMETRIC, PERMUTATION, HELD_OUT)
+TESTED_BY = {
+    PARAMETRIC: "Wilks' step-down test",
+    PERMUTATION: "step-down permutations",
+    HELD_OUT: "held-out rows",
+}
+# Numbers of a statistic.
+NUMBERS = Statistic._fields[:-1]
 # Most rows of a table in a text.
 SHOWN = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CanonicalTest:
     """A test of canonical correlations: that those from each component on are zero.
 
@@ -31,8 +38,8 @@ class CanonicalTest:
         A p-value for each step: that of component k tests that it and all after it are zero. Of held-out
         rows, each component is tested by itself.
     family_wise : ndarray
-        The same for all components up to k together: rejecting those below 0.05 makes an error in 5 % of
-        all data sets at most.
+        The same for all components up to k together, by running maxima: rejecting those below 0.05 makes
+        an error in about 5 % of all data sets, if rows are far more than columns (`notes` say where not).
     table : DataFrame, or record array without pandas
         A row for each step, with statistics and p-values.
     multivariate : DataFrame, record array or None
@@ -56,6 +63,10 @@ class CanonicalTest:
     n_resamples: int | None = None
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for values in (self.p_values, self.family_wise, *self.columns.values()):
+            values.flags.writeable = False
+
     @property
     def table(self) -> Any:
         """The steps as a data frame where pandas is there, else as a record array."""
@@ -76,12 +87,14 @@ class CanonicalTest:
         return "\n\n".join([*parts, "\n".join([self.conclusion(), *self.notes])])
 
     def conclusion(self, level: float = 0.05) -> str:
-        """One sentence: how many components stand above noise."""
-        which = np.flatnonzero(self.family_wise <= level)
+        """One sentence: which components are significant, and by which test."""
+        with np.errstate(invalid="ignore"):
+            which = np.flatnonzero(self.family_wise <= level)
         if not len(which):
-            return f"No component is significant at {level:g}: the views may be unrelated."
-        many, are = ("Component", "is") if len(which) == 1 else ("Components", "are")
-        return f"{many} {ranges(which + 1)} {are} significant at {level:g} (family-wise)."
+            return f"By {TESTED_BY[self.method]}, no component is significant at {level:g}."
+        many, are = ("component", "is") if len(which) == 1 else ("components", "are")
+        by = TESTED_BY[self.method]
+        return f"By {by}, {many} {ranges(which + 1)} {are} significant at {level:g} (family-wise)."
 
     def to_json(self) -> str:
         """All of the result as a JSON object in a string; NaN is null."""
@@ -108,6 +121,41 @@ class CanonicalTest:
             "conclusion": self.conclusion(),
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> Self:
+        """The result that `to_dict` gave; TypeError, KeyError or ValueError if it is not one."""
+        method, count, n = found["method"], found["n_resamples"], found["n_samples"]
+        texts = [found["reason"], *found["notes"], *found["table"], *found["multivariate"]]
+        if method not in METHODS[1:] or not all(isinstance(text, str) for text in texts):
+            raise TypeError("a test is not said in words")
+        if type(n) is not int or not (count is None or type(count) is int):
+            raise TypeError(f"a test of {n!r} rows with {count!r} permutations")
+        columns = {name: _numbers(values) for name, values in found["table"].items()}
+        p_values, family_wise = _numbers(found["p_values"]), _numbers(found["family_wise"])
+        if {len(values) for values in (p_values, family_wise, *columns.values())} != {len(p_values)}:
+            raise TypeError("columns of a test differ in length")
+        if np.any(p_values > 1) or np.any(p_values < 0) or np.any(family_wise > 1) or np.any(family_wise < 0):
+            raise TypeError("p-values are not from 0 to 1")
+        statistics = {
+            name: _number(part["p"])
+            if set(part) == {"p"}
+            else Statistic(reference=str(part["reference"]), **{key: _number(part[key]) for key in NUMBERS})
+            for name, part in found["multivariate"].items()
+        }
+        x, y = found["ranks"]
+        return cls(
+            method,
+            found["reason"],
+            n,
+            (int(x), int(y)),
+            columns,
+            p_values,
+            family_wise,
+            statistics,  # type: ignore[arg-type]
+            count,
+            tuple(found["notes"]),
+        )
 
     def _repr_html_(self) -> str:
         """The tables for notebooks."""
@@ -136,6 +184,17 @@ class CanonicalTest:
             name: np.array(values, dtype=object if name == "p from" else float)
             for name, values in zip(names, zip(*found, strict=True), strict=True)
         }
+
+
+def _numbers(values: list[Any]) -> Array:
+    """Numbers of a file, None for NaN; TypeError if they are of another kind."""
+    if not isinstance(values, list) or any(type(v) not in (int, float, type(None)) for v in values):
+        raise TypeError("a test is not of numbers")
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _number(value: Any) -> float:
+    return float(_numbers([value])[0])
 
 
 def _plain(value: Any) -> Any:

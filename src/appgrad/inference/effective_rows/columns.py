@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..covariance.thin import TILE_ROWS, tiles
-from ..machine.arrays import Array, Matrix
+from ...covariance.thin import TILE_ROWS, tiles
+from ...machine.arrays import Array, Matrix
 
 # The largest number of a byte.
 BYTE = 255

@@ -1,0 +1,1 @@
+"""On how many rows each component rests."""
