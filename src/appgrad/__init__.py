@@ -10,7 +10,8 @@ from .version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import baselines as baselines
-    from . import datasets, inference, plots
+    from . import datasets, plots
+    from . import inference as inference
     from . import metrics as metrics
     from .data.sources import open_views
     from .estimators.cca import CCA
@@ -32,7 +33,6 @@ __all__ = [
     "__version__",
     "correlations",
     "datasets",
-    "inference",
     "load",
     "open_views",
     "pcc",

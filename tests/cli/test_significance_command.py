@@ -39,7 +39,9 @@ def test_rows_are_permuted_within_groups(model, run):
     np.testing.assert_array_equal(found["p_values"], expected.p_values)
     shown = run("test", "m.cca", "x.npy", "y.npy", "--method", "held-out", "--resamples", 19, cwd=model)
     assert "19 permutations of rows that a second fit has not seen" in shown
-    assert "larger --resamples makes them sharper" in shown
+    assert "Which half is left out decides" in shown
+    shown = run("test", "m.cca", "x.npy", "y.npy", "--method", "permutation", "--resamples", 19, cwd=model)
+    assert "a larger --resamples makes them sharper" in shown
 
 
 @pytest.mark.parametrize(
@@ -128,3 +130,24 @@ def test_noise_is_doubted(folder, run):
     assert not any(belief["holds"] for belief in found["beliefs"])
     assert all("doubt it, as it is not above what noise alone" in one["text"] for one in found["beliefs"])
     assert "no component is above it" in run("fit", "x.npy", "y.npy", "-k", 2, cwd=folder)
+
+
+def test_groups_of_a_fit_are_respected(folder, run):
+    (folder / "sites.txt").write_text("a\nb\n" * 200)
+    options = "--test", "--groups", "sites.txt", "-o", "g.cca"
+    found = json.loads(run("fit", "x.npy", "y.npy", *options, "--json", cwd=folder))
+    assert (found["test"]["method"], found["test"]["reason"]) == ("permutation", "rows have groups")
+    # The file keeps it.
+    kept = json.loads(run("inspect", "g.cca", "--json", cwd=folder))
+    assert kept["test"]["p_values"] == found["test"]["p_values"]
+    assert "give --test too" in run("fit", "x.npy", "y.npy", "--groups", "sites.txt", code=2, cwd=folder)
+
+
+def test_other_rows_are_said_to_be_another_fit(model, run):
+    rng = np.random.default_rng(5)
+    np.save(model / "x2.npy", rng.standard_normal((100, 5)))
+    np.save(model / "y2.npy", rng.standard_normal((100, 3)))
+    other = json.loads(run("test", "m.cca", "x2.npy", "y2.npy", "--json", cwd=model))
+    same = json.loads(run("test", "m.cca", "x.npy", "y.npy", "--json", cwd=model))
+    assert "of a new fit to the rows given" in other["notes"][0]
+    assert not any("of a new fit" in note for note in same["notes"])

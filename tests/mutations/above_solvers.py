@@ -191,7 +191,7 @@ MUTATIONS = [
     ),
     Mutation(
         "cli",
-        "model.record_provenance(origin._replace(tested=held_out, test=test))",
+        "model.record_provenance(origin._replace(tested=checked, test=test))",
         "model.record_provenance(origin._replace(tested=None))",
         "test_a_model_file_knows_what_its_fit_has_shown",
     ),

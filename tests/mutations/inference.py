@@ -95,8 +95,8 @@ MUTATIONS = [
     ),
     Mutation(
         "inference",
-        'if n != round(n):\n        reason = "rows',
-        'if n < 0:\n        reason = "rows',
+        "if n != round(n):\n        reason = AGED",
+        "if n < 0:\n        reason = AGED",
         "test_where_theory_is_silent_the_level_is_nan_with_a_reason",
     ),
     Mutation(
@@ -191,8 +191,8 @@ MUTATIONS = [
     ),
     Mutation(
         "estimators",
-        "return any(most is not None and used > most for used, most in spent)",
-        "return False",
+        "spent = most is not None and views.passes + 1 > most",
+        "spent = False",
         "test_budgets_leave_no_pass_for_effective_rows",
     ),
 ]

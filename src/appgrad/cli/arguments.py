@@ -62,6 +62,14 @@ Labels = Annotated[
     str | None,
     typer.Option(help="Groups or numbers of rows: a text file, a line a row; or a column.", metavar="SRC"),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        help="Rows change places within their group only (subjects, sites): a text file, a line a row; or a "
+        "column.",
+        metavar="SRC",
+    ),
+]
 Names = Annotated[Path | None, typer.Option(help="Text file (also .gz) with a column name a line.")]
 
 

@@ -21,8 +21,7 @@ from ..estimators.cca import CCA
 from ..estimators.provenance import Origin
 from ..estimators.sparse import SparseCCA
 from ..fitting.progress import Watch
-from ..inference.holdout import HeldOut
-from ..inference.holdout import held_out as held_out_correlations
+from ..inference.holdout import HeldOut, held_out
 from ..inference.results import CanonicalTest
 from ..reporting.features import lines_of, names_of
 from ..reporting.html import write_report
@@ -70,6 +69,7 @@ class FitArguments(NamedTuple):
     as_json: bool
     scale: bool = False
     test: bool = False
+    groups: str | None = None
     x_names: Path | None = None
     y_names: Path | None = None
     labels: str | None = None
@@ -85,10 +85,10 @@ def fit_files(asked: FitArguments) -> None:
         fitted = time.perf_counter() - start
         if save_model(model, asked):
             interrupted(f"; the model is in {asked.output}", **written(asked, saved=True))
-        held_out = check_model(model, views, asked) if asked.holdout else None
+        checked = check_model(model, views, asked) if asked.holdout else None
         timing = Timing(fitted, time.perf_counter() - start)
         test, lacking = test_model(model, views, asked) if asked.test else (None, [])
-        unsaved = save_checks(model, held_out, test, asked)
+        unsaved = save_checks(model, checked, test, asked)
         summary = summary_of(model, timing=timing)
         summary = replace(summary, remarks=(*summary.remarks, *lacking, *unsaved), files=views.notes)
         # Results are shown even if the report fails.
@@ -139,8 +139,10 @@ def require_files(asked: FitArguments) -> None:
     require_checkpoint(asked.checkpoint, asked.resume)
     for path in (asked.output, asked.report):
         if path is not None:
-            read = (asked.x, asked.y, asked.x_names, asked.y_names, asked.labels)
+            read = (asked.x, asked.y, asked.x_names, asked.y_names, asked.labels, asked.groups)
             require_output(path, *(str(source) for source in read if source is not None))
+    if asked.groups is not None and not asked.test:
+        raise typer.BadParameter("--groups are for permutations: give --test too")
     if asked.labels is not None and asked.report is None:
         raise typer.BadParameter("--labels colour the scores of a report: give --report too")
     files = {"--checkpoint": asked.checkpoint, "--output": asked.output, "--report": asked.report}
@@ -265,7 +267,7 @@ def check_model(model: CCA, views: Views, asked: FitArguments) -> HeldOut:
         warnings.simplefilter("ignore")
         try:
             problem, options = model.problem_and_options()
-            return held_out_correlations(
+            return held_out(
                 watch.views("held out", views),
                 problem,
                 options,
@@ -287,8 +289,8 @@ def test_model(model: CCA, views: Views, asked: FitArguments) -> tuple[Canonical
     """The test of the model; None and a warning if there can be none, because the model itself is fine."""
     try:
         # Tests that need no rows are as good.
-        needs = None if model.tests_need_no_rows else views
-        return canonical_test(model, needs, seed=asked.seed, level=asked.log_level), []
+        needs = None if model.tests_need_no_rows and asked.groups is None else views
+        return canonical_test(model, needs, seed=asked.seed, groups=asked.groups, level=asked.log_level), []
     except FAILURES as error:
         return None, [f"no test: {in_options(reason(error))}"]
     except KeyboardInterrupt:
@@ -297,18 +299,19 @@ def test_model(model: CCA, views: Views, asked: FitArguments) -> tuple[Canonical
 
 
 def save_checks(
-    model: CCA, held_out: HeldOut | None, test: CanonicalTest | None, asked: FitArguments
+    model: CCA, checked: HeldOut | None, test: CanonicalTest | None, asked: FitArguments
 ) -> list[str]:
     """Record the checks in the model and in its file; returns a warning if the file cannot be written."""
-    if held_out is None and test is None:
+    if checked is None and test is None:
         return []
     origin = model.provenance
     assert origin is not None
-    model.record_provenance(origin._replace(tested=held_out, test=test))
+    model.record_provenance(origin._replace(tested=checked, test=test))
     try:
         save_model(model, asked)
     except (*FAILURES, KeyboardInterrupt) as error:
-        return [f"held-out correlations and tests are not in {asked.output}: {reason(error)}"]
+        what = "held-out correlations" if test is None else "held-out correlations and tests"
+        return [f"{what} are not in {asked.output}: {reason(error)}"]
     return []
 
 

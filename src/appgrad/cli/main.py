@@ -19,6 +19,7 @@ from . import signals
 from .arguments import (
     EXPERIMENTS,
     Components,
+    Groups,
     Json,
     Labels,
     LogLevel,
@@ -156,6 +157,7 @@ def fit(
             "--test", help="p-values of the correlations; rows are permuted where theory is silent."
         ),
     ] = False,
+    groups: Groups = None,
     support: Annotated[
         str | None, typer.Option(help="Sparse components: shared columns, or a component's own.")
     ] = None,
@@ -264,20 +266,18 @@ def significance(
         ),
     ] = "auto",
     resamples: Annotated[int, typer.Option(min=1, help="Number of permutations.")] = 999,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows change places within their group only: a text file, a line a row; or a column.",
-            metavar="SRC",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which permutations.")] = 0,
+    groups: Groups = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Which permutations, and which rows are held out.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Test whether the views are related, and by how many components.
 
     Models of direct solvers need no rows for tests of normal rows: Wilks, Bartlett, Pillai, Hotelling-Lawley
-    and Roy. With rows, and where no theory holds, rows are permuted.
+    and Roy. With X and Y, a new fit to these rows is tested: rows are permuted if there are groups or a ridge
+    that matters, and half of them are held out where columns force correlations of 1. `score` gives the
+    correlations of the model itself on other rows.
     """
     with signals.at_once():
         from .significance import show_test

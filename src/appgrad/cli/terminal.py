@@ -72,7 +72,8 @@ def print_variance(summary: Summary) -> None:
     """Print the shares of variance that scores explain, with totals."""
     if not summary.variance:
         return
-    table = Table(title="share of the variance of each view that scores explain", title_justify="left")
+    title = "share of the variance of each view: own scores (adequacy), opposite ones (redundancy)"
+    table = Table(title=title, title_justify="left")
     for heading in ("component", *summary.variance):
         table.add_column(heading, justify="right")
     rows = zip(*summary.variance.values(), strict=True)

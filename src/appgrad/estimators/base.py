@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,17 +21,15 @@ from ..data.row_labels import require_same_labels
 from ..data.sources import as_views, dask_back_end, is_views
 from ..data.views import Views
 from ..fitting.checkpoint import EVERY, CheckpointFile
-from ..fitting.fit import Fit, fit, generator, threads_for
+from ..fitting.fit import fit, generator, threads_for
 from ..fitting.parameters import checked
 from ..fitting.progress import followed, logger
 from ..fitting.projection import Projection, scores_of
-from ..fitting.remarks import issue, overfit_remarks
-from ..inference.effective_rows.components import effective_rows, few_rows
-from ..inference.noise import dimensions_of, like_noise
+from ..fitting.remarks import issue
+from ..inference.noise import like_noise
 from ..machine.arrays import Array, Matrix, require_unmasked
-from ..machine.threads import blas_limit
 from ..metrics import correlations, paired_correlations
-from ..solvers.problem import Dimensions, Problem, Progress, Solution
+from ..solvers.problem import Problem, Progress, Solution
 from ..solvers.protocol import Options
 from ..version import __version__
 from .containers import in_containers
@@ -213,28 +211,6 @@ class BaseCCA(  # type: ignore[call-arg]
             self._judged(found, views, options, threads),
         )
 
-    def _judged(self, found: Fit, views: CountedViews, options: Options, threads: int | None) -> Fit:
-        """The fit with its dimensions, and on how many rows its components rest: one more pass."""
-        n, columns = views.n_samples, (views.n_features_x, views.n_features_y)
-        kept = self._kept(found.solution)
-        found = found._replace(dimensions=self._dimensions_of(found.solution, n, columns))
-        if not self._has_columns or found.interrupted or _spent(found, options, views.passes):
-            return found._replace(solution=kept)
-        with nullcontext() if threads is None else blas_limit(threads):
-            try:
-                rows = effective_rows(views, found.solution)
-            except KeyboardInterrupt:
-                # The run is over: its result is not given up.
-                return found._replace(solution=kept, interrupted=True)
-        remarks = (*found.remarks, *overfit_remarks(few_rows(rows, n, kept.training_correlations)))
-        return found._replace(solution=kept, effective_rows=rows, passes=views.passes, remarks=remarks)
-
-    def _dimensions_of(self, solution: Solution, n: int, columns: tuple[int, int]) -> Dimensions:
-        """The dimensions that tests need; with the reason if no theory holds for this estimator."""
-        if self._no_theory:
-            return Dimensions(n, (0, 0), False, self._no_theory)
-        return dimensions_of(solution, n, columns, self.problem_and_options()[0])
-
     def _keep(self, fitted: Fitted) -> None:
         """Set the model. Its warnings come first: one that is raised as an error leaves the old fit.
 
@@ -345,13 +321,6 @@ class BaseCCA(  # type: ignore[call-arg]
             return ""
         attribute = ("feature_names_in_", "feature_names_y_")[view]
         return f"; it has the columns of the fit: choose them by {label}[model.{attribute}]"
-
-
-def _spent(found: Fit, options: Options, passes: float) -> bool:
-    """True if a budget leaves no room for one pass more."""
-    limits, last = options.limits, found.history[-1]
-    spent = (passes + 1, limits.passes), (found.seconds, limits.seconds), (last["flops"], limits.flops)
-    return any(most is not None and used > most for used, most in spent)
 
 
 @contextmanager

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data.derived import CountedViews
+from ..data.sources import is_views
 from ..data.views import Views
+from ..fitting.fit import Fit
+from ..fitting.progress import counted
+from ..fitting.remarks import overfit_remarks
+from ..inference.effective_rows.components import effective_rows, few_rows
 from ..inference.methods import Question, Refit, Refitted, Resampling, by_theory, tested
-from ..inference.noise import Noise, noise_of
+from ..inference.noise import Noise, dimensions_of, noise_of
 from ..inference.permutation import Callback, require_groups, require_resamples
 from ..inference.results import HELD_OUT, METHODS, PARAMETRIC, PERMUTATION, CanonicalTest
 from ..machine.arrays import Array
-from ..solvers.problem import Dimensions, Problem, Spectrum
+from ..machine.threads import blas_limit
+from ..solvers.problem import Dimensions, Problem, Solution, Spectrum
 from ..solvers.protocol import Options
 from .attributes import FittedAttributes, read_only
 
+NEW_FIT = (
+    "These correlations are of a new fit to the rows given. For those of this model on other rows, see score."
+)
 OLD = "the model was saved by a version that did not keep the numbers of independent columns: fit it again"
 
 
@@ -27,8 +39,10 @@ class TrustAttributes(FittedAttributes):
     """The noise level, effective rows and tests of all estimators."""
 
     # Set by the estimators.
+    verbose: int
     problem_and_options: Callable[[], tuple[Problem, Options]]
     _views: Callable[[Any, Any], Views]
+    _kept: Callable[[Solution], Solution]
     # Why there are no tests of normal rows and no noise level for an estimator; empty if there are.
     _no_theory: ClassVar[str] = ""
     # True if scores are sums of weighted columns.
@@ -109,7 +123,8 @@ class TrustAttributes(FittedAttributes):
         rng : int or Generator, optional
             Draws the permutations, and the rows held out.
         callback : callable, optional
-            Called with the number of permutations done and asked for.
+            Called with the number of permutations done and asked for. Without one, the model's `verbose` logs
+            (1) or shows as a line on the terminal (2) how far they are.
 
         Returns
         -------
@@ -132,8 +147,10 @@ class TrustAttributes(FittedAttributes):
         generator = np.random.default_rng(rng)
         if X is None and y is not None:
             raise ValueError("y alone is no pair of views: give test(X, y), or neither")
+        if X is not None and y is None and not is_views(X):
+            raise ValueError("X alone is no pair of views: give test(X, y), or neither")
         if self._no_theory and method in (PARAMETRIC, PERMUTATION):
-            raise ValueError(f"{self._no_theory}: use method={HELD_OUT!r}, test(X, y, method={HELD_OUT!r})")
+            raise ValueError(f"{self._no_theory}: use method={HELD_OUT!r}")
         if X is None:
             return self._tested_by_sums(fit.solution.spectrum, method, groups)
         views = self._views(X, y)
@@ -141,17 +158,42 @@ class TrustAttributes(FittedAttributes):
             require_groups(groups, views.n_samples)
             groups = np.asarray(groups)
         problem, options = self.problem_and_options()
-        resampling = Resampling(int(n_resamples), generator, groups, callback)
-        question = Question(
-            views, problem, options.solver, resampling, self._refit(views, generator), self._no_theory
-        )
-        return tested(question, method)
+        with counted("test", "permutations", 0 if callback is not None else self.verbose) as shown:
+            resampling = Resampling(int(n_resamples), generator, groups, callback or shown)
+            refit = self._refit(views, generator)
+            question = Question(views, problem, options.solver, resampling, refit, self._no_theory)
+            found = tested(question, method)
+        return found if self._is_of_fit(found, views) else replace(found, notes=(NEW_FIT, *found.notes))
 
     @property
     def noise(self) -> Noise:
         """The noise level of the fit, with the dimensions it is for."""
         found = self._solved().dimensions
         return noise_of(Dimensions(0, (0, 0), False, OLD) if found is None else found)
+
+    def _judged(self, found: Fit, views: CountedViews, options: Options, threads: int | None) -> Fit:
+        """The fit with its dimensions, and on how many rows its components rest: one more pass."""
+        n, columns = views.n_samples, (views.n_features_x, views.n_features_y)
+        kept = self._kept(found.solution)
+        found = found._replace(dimensions=self._dimensions_of(found.solution, n, columns))
+        most = options.limits.passes
+        spent = most is not None and views.passes + 1 > most
+        if not self._has_columns or found.interrupted or spent:
+            return found._replace(solution=kept)
+        with nullcontext() if threads is None else blas_limit(threads):
+            try:
+                rows = effective_rows(views, found.solution)
+            except KeyboardInterrupt:
+                # The run is over: its result is not given up.
+                return found._replace(solution=kept, interrupted=True)
+        remarks = (*found.remarks, *overfit_remarks(few_rows(rows, n, kept.training_correlations)))
+        return found._replace(solution=kept, effective_rows=rows, passes=views.passes, remarks=remarks)
+
+    def _dimensions_of(self, solution: Solution, n: int, columns: tuple[int, int]) -> Dimensions:
+        """The dimensions that tests need; with the reason if no theory holds for this estimator."""
+        if self._no_theory:
+            return Dimensions(n, (0, 0), False, self._no_theory)
+        return dimensions_of(solution, n, columns, self.problem_and_options()[0])
 
     def _tested_by_sums(self, spectrum: Spectrum | None, method: str, groups: Any) -> CanonicalTest:
         """The tests that need no rows; ValueError says why they need them."""
@@ -168,7 +210,16 @@ class TrustAttributes(FittedAttributes):
             )
         if dimensions.reason:
             raise ValueError(f"{dimensions.reason}: no theory holds. Give rows, test(X, y), to permute them")
-        return by_theory(spectrum, dimensions, self.n_samples_, self.problem_and_options()[0].center)
+        found = by_theory(spectrum, dimensions, self.n_samples_, self.problem_and_options()[0].center)
+        few = few_rows(self.effective_rows_, self.n_samples_, self.training_correlations_)
+        return replace(found, notes=(*found.notes, *few))
+
+    def _is_of_fit(self, found: CanonicalTest, views: Views) -> bool:
+        """True if a test seems to be of the rows of the fit: as many, with the same correlations."""
+        ours = self.canonical_correlations_
+        theirs = found.columns["Canonical Correlation"][: len(ours)]
+        same = views.n_samples == self.n_samples_ and len(theirs) == len(ours)
+        return found.method == HELD_OUT or (same and bool(np.allclose(ours, theirs, rtol=0, atol=1e-3)))
 
     def _refit(self, views: Views, rng: np.random.Generator) -> Refit:
         """The function that fits a model like this one to some rows and scores others."""

@@ -185,6 +185,32 @@ def followed(
         line.clear()
 
 
+@contextmanager
+def counted(name: str, things: str, verbose: int) -> Iterator[Callable[[int, int], Any] | None]:
+    """Yield a function of how many things are done and asked for, that logs (1) or draws a line (2)."""
+    if not verbose or verbose < 0:
+        yield None
+        return
+    if verbose < 2 or not _can_draw():
+        last = time.perf_counter()
+
+        def log(done: int, asked: int) -> None:
+            nonlocal last
+            if done == asked or time.perf_counter() - last >= 1:
+                last = time.perf_counter()
+                logger.info("%s: %d of %d %s", name, done, asked, things)
+
+        yield log
+        return
+    line = PlainLine()
+    watch = Watch(line)
+    watch.begin(name)
+    try:
+        yield lambda done, asked: watch.share(done, asked, things)
+    finally:
+        line.clear()
+
+
 def _can_draw() -> bool:
     """True if stderr is a terminal or a cell of Jupyter."""
     # There is no stderr in programs without a console.

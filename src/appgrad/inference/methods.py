@@ -15,6 +15,7 @@ from ..machine.arrays import Array
 from ..machine.memory import budget, physical_memory
 from ..machine.readable import number, size
 from ..solvers import registry
+from ..solvers.costs import is_wide
 from ..solvers.problem import Dimensions, Problem, Solution, Spectrum
 from .multivariate_tests import log_wilks, multivariate, step_down
 from .noise import dimensions_of, ridge_matters
@@ -35,7 +36,8 @@ CROWDED = 0.4
 FEWEST = 3
 BARTLETT = "Bartlett's chi-square is for far more rows than columns: its p-values are too small here."
 NORMAL = "p-values are exact or close for normal rows, and approximate for others; rows must be independent."
-ROY = "Roy's p-value is that of the largest root. The F beside it is an upper bound, and is not used."
+ROY = "Roy's p is that of the largest root itself, not of the F beside it, which is an upper bound."
+NO_ROOM = "all canonical scores do not fit into the memory budget"
 LATER = (
     "p-values after the first component are too small where columns are many: judge these by held-out rows."
 )
@@ -92,7 +94,7 @@ def tested(question: Question, method: str) -> CanonicalTest:
         raise ValueError(
             f"groups are for permutations: use method={PERMUTATION!r} or {HELD_OUT!r}, or no groups"
         )
-    refusal = _no_room(question)
+    refusal = _refusal(question)
     if refusal and method == "auto":
         return on_held_out(question, refusal)
     solution, solver = _solved(question)
@@ -107,8 +109,7 @@ def tested(question: Question, method: str) -> CanonicalTest:
     reason = dimensions.reason or ("rows have groups" if method == "auto" else "")
     forced = sum(found.ranks) >= found.rows and not ridge_matters(found)
     if method == "auto" and not scores_fit(views):
-        room = "all canonical scores do not fit into the memory budget"
-        return on_held_out(question, "; ".join(filter(None, (reason, room))))
+        return on_held_out(question, "; ".join(filter(None, (reason, NO_ROOM))))
     if method == "auto" and forced:
         return on_held_out(question, reason)
     if forced:
@@ -196,7 +197,10 @@ def on_held_out(question: Question, reason: str) -> CanonicalTest:
     held, found = paired_permutation(
         refitted.U, refitted.V, n_resamples=n, rng=rng, groups=within, callback=callback
     )
-    own = f"{len(test)} rows were left out of a second fit; correlations of the first column are its own."
+    own = (
+        f"{len(test)} of {views.n_samples} rows were left out of a second fit, whose correlations are in the "
+        "first column. Which half is left out decides: another rng gives another p."
+    )
     return CanonicalTest(
         HELD_OUT,
         reason,
@@ -211,7 +215,7 @@ def on_held_out(question: Question, reason: str) -> CanonicalTest:
         found.family_wise,
         {},
         n,
-        notes=(own, RESAMPLED, *_notes_of(question, len(test), within), *refitted.remarks),
+        notes=(own, *_notes_of(question, len(test), within), *refitted.remarks),
     )
 
 
@@ -262,12 +266,15 @@ def _solved(question: Question) -> tuple[Solution, str]:
     return solution, name if taken_over is None else taken_over.solver
 
 
-def _no_room(question: Question) -> str:
-    """Why all correlations cannot be computed: the matrices that this takes are too large."""
-    need, have = direct_solver(registry.DIRECT).memory(question.views), physical_memory()
-    if have is None or need <= have:
-        return ""
-    return f"all correlations would need {size(need)} of memory, and this machine has {size(have)}"
+def _refusal(question: Question) -> str:
+    """Why only held-out rows can be tested, as far as shapes tell; empty if others may be."""
+    views, (p, q) = question.views, (question.views.n_features_x, question.views.n_features_y)
+    need, have = direct_solver(registry.DIRECT).memory(views), physical_memory()
+    if have is not None and need > have:
+        return f"all correlations would need {size(need)} of memory, and this machine has {size(have)}"
+    if is_wide(views) and not question.problem.is_ridged:
+        return f"{p} + {q} columns for {views.n_samples} rows, which force correlations of 1"
+    return NO_ROOM if is_wide(views) and not scores_fit(views) else ""
 
 
 def _notes_of(question: Question, n: int, groups: Array | None) -> list[str]:

@@ -95,12 +95,12 @@ def _checked(found: Dimensions, left: tuple[float, float], ridged: bool) -> Dime
         reason = "there are too many rows for doubles to count"
     elif not min(x, y):
         reason = "a view has no columns that vary"
-    elif x + y >= n:
-        columns = "independent columns" if found.known else "columns"
-        reason = f"{x} + {y} {columns} for {found.rows} rows, which force correlations of 1"
     elif _takes(left, (x, y)):
         which = "the ridge" if ridged else "the default ridge, which may be set to 0,"
         reason = f"{which} leaves {left[0]:.1f} + {left[1]:.1f} of {x} + {y} dimensions"
+    elif x + y >= n:
+        columns = "independent columns" if found.known else "columns"
+        reason = f"{x} + {y} {columns} for {found.rows} rows, which force correlations of 1"
     return found._replace(reason=reason)
 
 

@@ -149,13 +149,15 @@ def _grouped(groups: Array, n: int) -> tuple[Array, Array, int]:
 def group_codes(groups: Any, n: int) -> Array:
     """A number from 0 on for the group of each of n rows; ValueError if there is not one for each."""
     require_unmasked(groups, "groups")
+    if isinstance(groups, str):
+        raise ValueError(f"groups is the text {groups!r}: give a group for each of {n} rows")
     groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}, expected one group for each of {n} rows")
     known: dict[Any, int] = {}
     codes = np.empty(n, dtype=np.intp)
     for row, group in enumerate(groups.tolist()):
-        if group is None or group != group:
+        if group is None or group != group or group == "":
             raise ValueError(f"groups has no value in row {row}: give each row a group, or drop it")
         codes[row] = known.setdefault(group, len(known))
     return codes

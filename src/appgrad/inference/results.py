@@ -86,6 +86,9 @@ class CanonicalTest:
             parts.append(_text(self._statistic_columns(), list(self.statistics)))
         return "\n\n".join([*parts, "\n".join([self.conclusion(), *self.notes])])
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def conclusion(self, level: float = 0.05) -> str:
         """One sentence: which components are significant, and by which test."""
         with np.errstate(invalid="ignore"):
@@ -229,10 +232,10 @@ def _cell(name: str, value: Any) -> str:
     if not np.isfinite(value):
         return "-" if np.isnan(value) else "inf"
     if name.startswith("Pr"):
-        return f"{value:.4f}" if value >= 1e-4 else f"{value:.1e}"
+        return f"{value:.4f}" if value >= 1e-4 else f"{value:.1e}" if value else "< 1e-300"
     if name.endswith("DF"):
         return f"{value:.0f}" if float(value).is_integer() else f"{value:.3f}"
-    return f"{value:.4f}"
+    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.1e}"
 
 
 def _text(columns: dict[str, Array], labels: list[str]) -> str:

@@ -88,12 +88,14 @@ def beliefs(evidence: Evidence, correlations: Array, training: Array) -> list[Be
             (good if p_values[i] <= LEVEL else bad).append(f"p is {_p(p_values[i])}")
         for name, values, n in evidence.others:
             if np.isfinite(values[i]):
-                text = f"it is {values[i]:.2f} on {name}"
+                text = f"{values[i]:.2f} of its {training[i]:.2f} is left on {name}"
                 if values[i] < KEEPS * training[i]:
                     bad.append(text)
                 else:
                     # Correlations of n unrelated pairs have a standard deviation of 1 / sqrt(n).
                     (good if values[i] > SURE / np.sqrt(max(n, 1)) else neutral).append(text)
+        if not evidence.others:
+            neutral.append("no other rows have been looked at")
         rows = evidence.effective_rows[i]
         if np.isfinite(rows):
             few = rows < evidence.few

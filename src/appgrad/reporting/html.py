@@ -20,6 +20,7 @@ import sklearn
 from ..data.display import shown
 from ..estimators.provenance import Origin
 from ..fitting.archive import whole_file
+from ..inference.results import CanonicalTest
 from ..machine.readable import listed
 from ..version import __version__
 from .beliefs import Belief, p_fact
@@ -92,6 +93,7 @@ def page(summary: Summary, *, title: str, command: str) -> str:
         "remarks": _remarks(summary.remarks),
         "correlations": _correlations(columns, summary),
         "beliefs": _beliefs(beliefs_of(summary)),
+        "tests": _tests(summary.evidence.test),
         "variance": _variance(summary),
         "options": _options(columns),
         "scores": "" if summary.scores else f"<p>{NO_SCORES}</p>",
@@ -249,6 +251,11 @@ def _beliefs(found: list[Belief]) -> str:
     marks = {True: "yes", False: "no", None: "open"}
     items = "".join(f'<li class="{marks[belief.holds]}">{escape(belief.text)}</li>' for belief in found)
     return f'<ul class="beliefs">{items}</ul>'
+
+
+def _tests(test: CanonicalTest | None) -> str:
+    """The tables of tests, if there was one."""
+    return "" if test is None else f"<h3>Tests</h3>{test._repr_html_()}"
 
 
 def _variance(summary: Summary) -> str:

@@ -328,8 +328,8 @@ def _all_remarks(model: BaseCCA) -> list[str]:
 
 def _is_forced(model: BaseCCA) -> bool:
     """True if any rows of this shape would be as correlated."""
-    overfit = any(remark.overfit for remark in model.remarks)
-    return overfit and bool(model.training_correlations_[0] > 0.99)
+    forced = any(remark.overfit and "close to 1" in remark.text for remark in model.remarks)
+    return forced and bool(model.training_correlations_[0] > 0.99)
 
 
 def _history(model: BaseCCA) -> tuple[dict[str, list[float | None]] | None, str]:
