@@ -540,3 +540,11 @@ def test_progress_of_permutations_is_logged(data, caplog):
     seen = []
     model.test(*data, method="held-out", n_resamples=3, rng=0, callback=lambda *at: seen.append(at))
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_fractions_of_rows_have_no_level(data):
+    S = np.cov(np.hstack(data).T, bias=True)
+    model = CCA.from_covariance(200.5, S[:8, :8], S[8:, 8:], S[:8, 8:], n_components=1)
+    assert model.noise_level_reason_ == "200.5 rows are no whole number"
+    with pytest.raises(ValueError, match="no whole number: no theory holds"):
+        model.test()

@@ -63,7 +63,7 @@ def test_limits_have_their_share(shape):
     p, q, rest = shape
     n = p + q + 1 + rest
     limit = largest_limit(0.05, n, p, q)
-    assert largest_tail(limit**2, n, p, q) == pytest.approx(0.05, rel=1e-3, abs=1e-6)
+    assert tail(limit**2, n, p, q) == pytest.approx(0.05, rel=1e-3, abs=1e-6)
     # The approximation is said to be never too small.
     assert approximate_limit(0.05, n, p, q) >= limit
 

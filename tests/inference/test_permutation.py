@@ -123,6 +123,25 @@ def test_held_out_pairs_are_tested_one_by_one():
     assert (flat[0], test.p_values[0]) == (0, 1)
 
 
+def test_family_wise_p_of_held_out_pairs_is_that_of_the_largest():
+    """Westfall & Young: each is compared with the largest of itself and all smaller ones."""
+    rng = np.random.default_rng(4)
+    U, V = rng.standard_normal((40, 4)), rng.standard_normal((40, 4))
+    V += U * [0.0, 0.5, 0.1, 0.3]
+    found, test = paired_permutation(U, V, n_resamples=99, rng=np.random.default_rng(8))
+    draws, rng = [], np.random.default_rng(8)
+    for _ in range(99):
+        order = rng.permutation(40)
+        draws.append([np.corrcoef(u, v)[0, 1] for u, v in zip(U[order].T, V.T, strict=True)])
+    expected, so_far = np.empty(4), 0.0
+    for i in np.argsort(-found):
+        smaller = found <= found[i]
+        count = 1 + sum(np.max(np.array(draw)[smaller]) >= found[i] - 1e-12 for draw in draws)
+        so_far = max(so_far, count / 100)
+        expected[i] = so_far
+    np.testing.assert_allclose(test.family_wise, expected)
+
+
 @pytest.mark.parametrize("count", [0, -1, 2.5, True, None])
 def test_numbers_of_permutations_are_checked(count):
     U, V, rho = scores(20, 2, 2)

@@ -17,8 +17,8 @@ MUTATIONS = [
     ),
     Mutation(
         "inference",
-        "size += (s - 1) * np.arccosh",
-        "size += 0 * np.arccosh",
+        "kept = np.flatnonzero(size > size.max() - NEGLIGIBLE)",
+        "kept = np.flatnonzero(size > size.max() - 10)",
         "test_the_exact_distribution_has_all_digits",
     ),
     Mutation(
@@ -95,9 +95,9 @@ MUTATIONS = [
     ),
     Mutation(
         "inference",
-        "if n != round(n):\n        reason = AGED",
-        "if n < 0:\n        reason = AGED",
-        "test_where_theory_is_silent_the_level_is_nan_with_a_reason",
+        "    if n != round(n):\n        reason =",
+        "    if n < 0:\n        reason =",
+        "test_fractions_of_rows_have_no_level",
     ),
     Mutation(
         "solvers",
@@ -151,7 +151,7 @@ MUTATIONS = [
         "inference",
         "largest = np.maximum.accumulate(here[order][::-1])[::-1]",
         "largest = here[order]",
-        "test_held_out_pairs_are_tested_one_by_one",
+        "test_family_wise_p_of_held_out_pairs_is_that_of_the_largest",
     ),
     Mutation(
         "inference",

@@ -258,7 +258,7 @@ class StreamingCCA(BaseCCA):
             raise NotFittedError(str(error)) from error
         dimensions = self._dimensions_of(found.solution, rows.n_samples, rows.widths)
         if stream.options.forget is not None:
-            dimensions = dimensions._replace(reason=dimensions.reason or AGED)
+            dimensions = dimensions._replace(reason=AGED)
         return found._replace(solution=self._kept(found.solution), dimensions=dimensions)
 
 

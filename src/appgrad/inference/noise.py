@@ -18,6 +18,7 @@ SHARE = 0.05
 KEPT = 0.99
 # Correlations that noise alone reaches are worth a warning above this.
 NOISY = 0.3
+AGED = "rows count less as they age"
 NEEDS_SHAPE = "it takes numbers of independent columns and rows, which are not known here"
 
 
@@ -90,7 +91,7 @@ def _checked(found: Dimensions, left: tuple[float, float], ridged: bool) -> Dime
     n, (x, y) = found.n, found.ranks
     reason = ""
     if n != round(n):
-        reason = AGED
+        reason = f"{n:.6g} rows are no whole number"
     elif n > 1e15:
         reason = "there are too many rows for doubles to count"
     elif not min(x, y):
@@ -111,9 +112,6 @@ def ridge_matters(found: Spectrum) -> bool:
 
 def _takes(left: tuple[float, float], ranks: tuple[int, int]) -> bool:
     return any(part < KEPT * rank for part, rank in zip(left, ranks, strict=True))
-
-
-AGED = "rows count less as they age"
 
 
 def like_noise(n: int, p1: int, p2: int, solution: Solution, problem: Problem) -> list[str]:

@@ -164,4 +164,4 @@ def p_fact(test: CanonicalTest) -> str:
         how = f"{test.n_resamples} permutations of the rows"
     else:
         how = "Wilks' lambda, for normal and independent rows"
-    return f"{how}; family-wise" + (f". No theory: {test.reason}" if test.reason else "")
+    return how + (f", as {test.reason}" if test.reason else "") + "; family-wise"
