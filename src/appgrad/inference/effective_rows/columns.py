@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from ...covariance.thin import TILE_ROWS, tiles
 from ...machine.arrays import Array, Matrix
 
+# Rows, evenly spread, in which a usual value occurs more than once: one that half of the rows have does.
+REPEATED = 64
 # The largest number of a byte.
 BYTE = 255
 # Rows of a tile whose median is taken for the usual value.
@@ -64,8 +66,16 @@ def _of_sparse(m: Matrix) -> ColumnRows:
 
 
 def _of_tile(m: Array) -> ColumnRows:
+    zeros = _counts(m == 0)
     value = np.median(m[np.linspace(0, len(m) - 1, FEW).astype(int)], axis=0)
-    return ColumnRows(len(m), _counts(m == 0), value, _counts(m == value))
+    at_value, others = np.where(value == 0, zeros, 0.0), np.flatnonzero(value)
+    if len(m) > REPEATED:
+        # Columns that do not repeat the value in some rows have no usual one.
+        some = m[:: len(m) // REPEATED, others]
+        others = others[np.count_nonzero(some == value[others], axis=0) > 1]
+    if len(others):
+        at_value[others] = _counts(m[:, others] == value[others])
+    return ColumnRows(len(m), zeros, value, at_value)
 
 
 def _counts(marked: Array) -> Array:

@@ -37,6 +37,8 @@ CLOSE = 1e-3
 # Rows whose scores are kept: sums of fourth powers of Gaussian scores are then known to 3 %, those of few
 # rows exactly. And bytes of these scores, in single precision.
 KEPT_ROWS, KEPT_BYTES = 2**14, 16 * 2**20
+# Terms of scores above this lose digits when their sums are centred.
+FAR = 1e8
 # Scores have unit variance. Below this one they are rounding.
 NO_VARIANCE = 1e-12
 # Less of the variance is nothing: what rotated pairs leave on each other's rows is perfectly correlated.
@@ -139,8 +141,9 @@ def _merged(a: Gathered, b: Gathered) -> Gathered:
 
 def _scores(m: Matrix, rows: slice, mean: Array, W: Array, center: Array) -> Array:
     """(m[rows] - mean) @ W, without making a sparse m dense."""
-    if not hasattr(m, "nnz"):
+    if not hasattr(m, "nnz") and np.max(np.abs(mean) @ np.abs(W), initial=0.0) > FAR:
         return np.asarray((m[rows] - mean) @ W)
+    # Nearer to zero than that, the difference keeps seven digits, and rows need no copy.
     out = np.tile(-center, (rows.stop - rows.start, 1))
     add_scores(m, rows, W, out)
     return out
