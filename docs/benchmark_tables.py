@@ -281,6 +281,70 @@ def _small(page: Page, record: Record) -> None:
     )
 
 
+def _inference(page: Page, record: Record) -> None:
+    names = ("Wilks' lambda", "Pillai's trace", "Hotelling-Lawley trace", "Roy's greatest root", "Bartlett")
+
+    def shown(kind: str) -> list[tuple[str, ...]]:
+        found = []
+        for r in record["records"]:
+            if r["what"] == kind:
+                steps = r.get("permutation", {})
+                cells = [*(r["rejected"].get(name) for name in names), steps.get("step 1"), r.get("held out")]
+                cells += [r["rejected"].get("Wilks, step 2"), steps.get("step 2")] if kind == "power" else []
+                texts = ["" if c is None else f"{100 * c:.1f}" for c in cells]
+                rho = [f"{r['rho']:.2f}"] if kind == "power" else []
+                found.append((f"{r['n']}", f"{r['p']} + {r['q']}", *rho, *texts))
+        return found
+
+    tests = ("Wilks", "Pillai", "Hotelling-Lawley", "Roy", "Bartlett", "permutation", "held-out rows")
+    page.say(
+        "Share of 1000 data sets of pure noise in which each test rejects at 5 %, in percent (permutations: 199; held-out rows: 250 data sets, 99 permutations). Bartlett's chi-square is not for many columns."
+    )
+    page.table(("rows", "columns", *tests), shown("rate"))
+    page.say(
+        "The same with one planted pair of correlation rho (power), and of the second step, where nothing is left to find (its size)."
+    )
+    page.table(("rows", "columns", "rho", *tests, "Wilks, step 2", "permutation, step 2"), shown("power"))
+    page.say("Share of 1000 data sets of noise above the noise level of their fit.")
+    page.table(
+        ("rows", "columns", "noise level", "above it"),
+        [
+            (f"{r['n']}", f"{r['p']} + {r['q']}", f"{r['level']:.4f}", f"{100 * r['above']:.1f} %")
+            for r in record["records"]
+            if r["what"] == "coverage"
+        ],
+    )
+    ratios = [(r["what"], f"{r['ratio']:.3g}") for r in record["records"] if "ratio" in r]
+    page.table(("cost", "ratio"), ratios)
+
+
+def _effective(page: Page, record: Record) -> None:
+    page.say(
+        "Components that lose more than half of their correlation on other rows, told by numbers of rows: precision and recall at the threshold that is best on these fits, and of the rule that is kept. The rule was chosen on random rows with seed 0; the other parts are checks."
+    )
+    rows = []
+    for part, found in record.items():
+        if not isinstance(found, dict) or "flagged" not in found:
+            continue
+        every = found["flagged"]["all"]
+        for name in ("participation", "participation, within 0.001", "of scores", "of columns", "kept"):
+            best = every[name]["best"]
+            rows.append(
+                (part, name, f"{best['threshold']:.3g}", f"{best['precision']:.2f}", f"{best['recall']:.2f}")
+            )
+        kept = every["kept"][f"below {found['few']}"]
+        rows.append(
+            (
+                part,
+                f"kept, below {found['few']} rows",
+                "",
+                f"{kept['precision']:.2f}",
+                f"{kept['recall']:.2f}",
+            )
+        )
+    page.table(("rows", "number", "best threshold", "precision", "recall"), rows)
+
+
 BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Exact CCA of MNIST, against peers", "exact_mnist", _speed),
     ("LOBPCG: time to the correlation, before the head and with it", "joint_head", _head),
@@ -288,6 +352,8 @@ BENCHMARKS: tuple[tuple[str, str, Callable[[Page, Record], None]], ...] = (
     ("Iterations of LOBPCG before the head", "lobpcg_time", _iterations),
     ("How cost grows", "cost_growth", _growth),
     ("Heuristics, held out", "sparse_comparison", _heuristics),
+    ("Tests and the noise level on noise", "inference", _inference),
+    ("Effective rows, and what is lost on other rows", "effective_rows", _effective),
     ("One look at every row: share of the exact correlation", "one_pass", _onepass),
     ("Files larger than memory", "larger_than_memory", _files),
     ("Kernel CCA of MNIST", "kernel_cca", _kernels),
