@@ -207,10 +207,11 @@ def test_titles_of_pictures_fit_a_small_screen(browser, hostile):
 
 def test_the_widest_table_fits_a_small_screen(browser, data, tmp_path):
     model = CCA(1, ridge=2.0).fit(*data)
-    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds")))
+    test = CCA(1).fit(*data).test()
+    model.record_provenance(Origin("x", "y", "fit", tested=HeldOut(np.array([-0.25]), "folds"), test=test))
     (tmp_path / "r.html").write_text(report_of(model, columns={"these rows": np.array([-0.5])}))
     opened(browser, tmp_path / "r.html", 390)
-    assert len(browser.find_elements("css selector", ".correlations thead th")) == 6
+    assert len(browser.find_elements("css selector", ".correlations thead th")) == 7
     bars = browser.find_elements("css selector", ".correlations rect")
     assert len({bar.value_of_css_property("fill") for bar in bars}) == len(bars) == 3
     script = "const e = document.documentElement; return e.scrollWidth <= e.clientWidth"

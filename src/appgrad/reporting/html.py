@@ -255,7 +255,7 @@ def _beliefs(found: list[Belief]) -> str:
 
 def _tests(test: CanonicalTest | None) -> str:
     """The tables of tests, if there was one."""
-    return "" if test is None else f"<h3>Tests</h3>{test._repr_html_()}"
+    return "" if test is None else f'<h3>Tests</h3><div class="wide">{test._repr_html_()}</div>'
 
 
 def _variance(summary: Summary) -> str:
