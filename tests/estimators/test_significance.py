@@ -209,6 +209,9 @@ def test_permutations_are_of_the_directions_of_the_fit(solver, ridge, apart):
     Y = np.column_stack([d + 0.3 * rng.standard_normal(200), rng.standard_normal((200, 2))])
     model = quiet(CCA(1, ridge=ridge, solver=solver), X, Y)
     found = model.test(X, Y, method="permutation", n_resamples=99, rng=0)
+    if solver == "auto":
+        # Tests go back to the rows sooner than fits.
+        model = quiet(CCA(1, ridge=ridge, solver="qr"), X, Y)
     spectrum = model._fitted.fit.solution.spectrum
     assert found.ranks == spectrum.ranks
     np.testing.assert_allclose(found.columns["Canonical Correlation"], np.sqrt(spectrum.squares), atol=1e-5)
@@ -297,3 +300,51 @@ def test_progress_of_permutations_is_logged(data, caplog):
     seen = []
     model.test(*data, method="held-out", n_resamples=3, rng=0, callback=lambda *at: seen.append(at))
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_all_correlations_decide_which_solver_a_test_takes():
+    """The first pair is known well by covariances, and the others are not."""
+    rng = np.random.default_rng(0)
+    Z, X, Y = (rng.standard_normal((200, p)) for p in (3, 5, 4))
+    X[:, 1] += 2 * Z[:, 1]
+    Y[:, 1] += 2 * Z[:, 1]
+    for far in (1e6, 3e6, 4e6):
+        model = quiet(CCA(4, ridge=0, center=False), X + far, Y + far)
+        found = model.test(X + far, Y + far)
+        np.testing.assert_allclose(
+            found.columns["Canonical Correlation"], model.canonical_correlations_, atol=1e-5
+        )
+        one = quiet(CCA(1, ridge=0, center=False), X + far, Y + far).test()
+        sure = one.ranks == (5, 4) and np.allclose(one.p_values, found.p_values, atol=1e-5)
+        assert sure or any("nearly depend on each other" in note for note in one.notes)
+
+
+def test_matched_pairs_stay_whole_where_half_of_them_is_held_out():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((20, 30)), rng.standard_normal((20, 3))
+    X[:, 0] += 3 * np.arange(20)
+    Y[:, 0] += 3 * np.arange(20)
+    found = quiet(CCA(1, ridge=0), X, Y).test(X, Y, groups=np.repeat(np.arange(10), 2), n_resamples=9, rng=0)
+    assert (found.method, found.n_samples) == ("held-out", 10)
+    model, groups = quiet(CCA(1, ridge=0), X, Y), [0] * 18 + [1, 2]
+    with pytest.raises(ValueError, match="3 groups cannot be put into two halves"):
+        model.test(X, Y, groups=groups, n_resamples=9, rng=0)
+
+
+@pytest.mark.parametrize("groups", [["a", np.nan] * 150, [1, "1", None] * 100])
+def test_lists_of_groups_keep_their_types(data, groups):
+    with pytest.raises(ValueError, match="groups has no value in row"):
+        CCA(1).fit(*data).test(*data, groups=groups)
+
+
+def test_numbers_and_texts_are_different_groups(data):
+    from appgrad.inference.permutation import group_codes
+
+    np.testing.assert_array_equal(group_codes([1, "1", (1, 2), 1], 4), [0, 1, 2, 0])
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="no value in row 1"):
+        group_codes(pd.array(["a", pd.NA], dtype="string"), 2)
+    with pytest.raises(ValueError, match="a list in row 0, expected a number or a text"):
+        group_codes([[1], [2]], 2)
+    with pytest.raises(ValueError, match="groups is the text"):
+        group_codes("sites.txt", 2)

@@ -121,3 +121,27 @@ def test_tampered_correlations_are_refused(data, tmp_path, how):
     archive.write(tmp_path / "m.cca", arrays, meta)
     with pytest.raises(ValueError, match="is damaged or not an appgrad model file"):
         load(tmp_path / "m.cca")
+
+
+def spoiled(found, how):
+    name = "Wilks' lambda"
+    if how == "p below zero":
+        found["multivariate"][name]["p"] = -5.0
+    elif how == "another kind":
+        found["multivariate"][name] = {"p": 0.5}
+    elif how == "ranks":
+        found["ranks"] = ["7", 3]
+    elif how == "rows":
+        found["n_samples"] = -3
+    elif how == "length":
+        found["p_values"] = found["p_values"][:-1]
+    elif how == "method":
+        found["method"] = "guess"
+    return found
+
+
+@pytest.mark.parametrize("how", ["p below zero", "another kind", "ranks", "rows", "length", "method"])
+def test_spoiled_results_are_refused(data, how):
+    found = spoiled(json.loads(CCA(1).fit(*data).test().to_json()), how)
+    with pytest.raises((TypeError, KeyError, ValueError)):
+        CanonicalTest.from_dict(found)

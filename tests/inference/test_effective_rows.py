@@ -315,6 +315,21 @@ def test_a_warning_names_the_components(found, named):
     assert "Set a ridge" in text
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_in_runs_are_counted(order):
+    """A run of lit rows fills whole tiles before the usual value comes."""
+    A = np.zeros((30_000, 1))
+    A[:5000] = 1
+    A = A[::order]
+    assert ColumnRows.of(A).rows()[0] == 5000
+    assert ColumnRows.of(A - A.mean()).rows()[0] == pytest.approx(5000, abs=2048)
+    parts = [ColumnRows.of(part) for part in np.array_split(A - A.mean(), 7)]
+    one = parts[0]
+    for part in parts[1:]:
+        one = one.merge(part)
+    assert one.rows()[0] == pytest.approx(5000, abs=2048)
+
+
 def test_zeros_that_are_stored_are_zeros():
     X = sp.csr_array(np.eye(4))
     X.data[:2] = 0

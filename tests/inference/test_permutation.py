@@ -149,13 +149,20 @@ def test_numbers_of_permutations_are_checked(count):
         step_down_permutation(U, V, rho, n_resamples=count, rng=np.random.default_rng(0))
 
 
-def test_halves_of_groups_have_rows_of_all():
-    groups = np.repeat(np.arange(10), [2, 4, 3, 5, 2, 6, 2, 2, 7, 2])
+@pytest.mark.parametrize("least", [2, 4])
+def test_halves_of_groups_have_rows_of_all(least):
+    """Large groups are halved; if some are small, all stay whole."""
+    groups = np.repeat(np.arange(10), [least, 4, 5, 5, 4, 6, 4, 4, 7, 4])
+    n = len(groups)
     for seed in range(5):
-        train, test = halves(35, groups, np.random.default_rng(seed))
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(35))
+        train, test = halves(n, groups, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(n))
         here, there = (np.bincount(groups[rows], minlength=10) for rows in (train, test))
-        assert np.all(np.abs(here - there) <= 1)
+        if least == 4:
+            assert np.all(np.abs(here - there) <= 1)
+        else:
+            assert np.all((here == 0) | (there == 0))
+            assert n / 4 < len(train) <= n / 2
 
 
 def test_progress_is_reported():

@@ -113,8 +113,8 @@ MUTATIONS = [
     ),
     Mutation(
         "solvers",
-        "return Spectrum(np.sort(kept)[::-1], ranks, left, float(n if center else n + 1))",
-        "return Spectrum(np.sort(kept)[::-1], ranks, left, float(n))",
+        "return Spectrum(np.sort(kept)[::-1], ranks, left, float(n if center else n + 1), condition)",
+        "return Spectrum(np.sort(kept)[::-1], ranks, left, float(n), condition)",
         "test_rows_that_are_not_centred_are_one_more",
     ),
     Mutation(

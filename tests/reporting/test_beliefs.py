@@ -80,3 +80,11 @@ def test_p_values_of_a_fit_are_kept_with_the_model(noise, tmp_path):
     (found,) = beliefs_of(summary_of(loaded))
     assert not found.holds
     assert f"p is {test.family_wise[0]:.4f}" in found.text
+
+
+def test_means_that_are_not_zero_are_no_evidence():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((100, 4)) + 0.5, rng.standard_normal((100, 4)) + 0.5
+    summary = summary_of(quiet(CCA(1, center=False), X, Y))
+    assert beliefs_of(summary)[0].holds is None
+    assert "means other than zero count as a relation" in summary.facts["noise"]

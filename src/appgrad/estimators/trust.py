@@ -21,7 +21,7 @@ from ..fitting.remarks import overfit_remarks
 from ..inference.effective_rows.components import effective_rows, few_rows
 from ..inference.methods import Question, Refit, Refitted, Resampling, by_theory, tested
 from ..inference.noise import Noise, dimensions_of, noise_of
-from ..inference.permutation import Callback, require_groups, require_resamples
+from ..inference.permutation import Callback, group_codes, require_groups, require_resamples
 from ..inference.results import HELD_OUT, METHODS, PARAMETRIC, PERMUTATION, CanonicalTest
 from ..machine.arrays import Array
 from ..machine.threads import blas_limit
@@ -155,8 +155,8 @@ class TrustAttributes(FittedAttributes):
             return self._tested_by_sums(fit.solution.spectrum, method, groups)
         views = self._views(X, y)
         if groups is not None:
+            groups = group_codes(groups, views.n_samples)
             require_groups(groups, views.n_samples)
-            groups = np.asarray(groups)
         problem, options = self.problem_and_options()
         with counted("test", "permutations", 0 if callback is not None else self.verbose) as shown:
             resampling = Resampling(int(n_resamples), generator, groups, callback or shown)

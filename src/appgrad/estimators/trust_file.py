@@ -33,7 +33,8 @@ def packed_trust(fit: Fit) -> tuple[dict[str, Any], dict[str, Array]]:
     if found is not None:
         meta["dimensions"] = [float(found.n), list(found.ranks), found.known, found.reason]
     if all_pairs is not None:
-        meta["spectrum"] = [list(all_pairs.ranks), list(all_pairs.left), float(all_pairs.rows)]
+        parts = list(all_pairs.ranks), list(all_pairs.left), float(all_pairs.rows), all_pairs.condition
+        meta["spectrum"] = list(parts)
         arrays[SQUARES] = all_pairs.squares
     if fit.effective_rows is not None:
         arrays[ROWS] = fit.effective_rows
@@ -58,8 +59,10 @@ def unpacked_trust(meta: Any, arrays: dict[str, Array], k: int, n_samples: int) 
         if not dimensions.reason and not counted:
             raise TypeError(f"its dimensions are {meta['dimensions']!r}")
     if meta.get("spectrum") is not None:
-        found, left, rows = meta["spectrum"]
-        spectrum = Spectrum(arrays[SQUARES], _pair(found, int), _pair(left, float), float(rows))
+        found, left, rows, condition = meta["spectrum"]
+        spectrum = Spectrum(
+            arrays[SQUARES], _pair(found, int), _pair(left, float), float(rows), float(condition)
+        )
         if min(spectrum.ranks) < 1:
             raise TypeError(f"its ranks are {spectrum.ranks}")
         _require(SQUARES, spectrum.squares, min(spectrum.ranks), 1.0)

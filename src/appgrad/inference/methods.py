@@ -32,8 +32,12 @@ from .results import HELD_OUT, PARAMETRIC, PERMUTATION, CanonicalTest
 # Beyond this share of columns in rows, Bartlett's chi-square rejects noise too often: 7 % of 50 rows with
 # 5 + 20 columns, 39 % of 100 with 30 + 40 (docs/results/benchmarks/inference.json).
 CROWDED = 0.4
+# Covariances of a worse condition may lose directions, and digits of small correlations. Tests use all.
+WORN = 1e7
 # The least rows on either side of a split.
 FEWEST = 3
+# The least rows of a group that is halved.
+HALVED = 4
 BARTLETT = "Bartlett's chi-square is for far more rows than columns: its p-values are too small here."
 NORMAL = "p-values are exact or close for normal rows, and approximate for others; rows must be independent."
 ROY = "Roy's p is that of the largest root itself, not of the F beside it, which is an upper bound."
@@ -46,6 +50,10 @@ FIRST = (
     f"method={HELD_OUT!r}."
 )
 RESAMPLED = "p-values depend on the permutations drawn: a larger n_resamples makes them sharper."
+ILL = (
+    "Columns nearly depend on each other (condition {:.0e}), of which covariances may lose directions: to be "
+    "sure, fit with solver='qr'."
+)
 NOT_CENTRED = "Columns were not centred: a mean other than zero counts as a relation."
 
 
@@ -134,7 +142,10 @@ def by_theory(spectrum: Spectrum, dimensions: Dimensions, n_samples: int, center
         "Chi-square": steps.chi2,
         "Pr > chi2": steps.p_chi2,
     }
-    notes = [NORMAL, ROY, *([BARTLETT] if p + q > CROWDED * n else []), *([] if center else [NOT_CENTRED])]
+    notes = [NORMAL, ROY]
+    notes += [BARTLETT] if p + q > CROWDED * n else []
+    notes += [] if center else [NOT_CENTRED]
+    notes += [] if spectrum.condition < WORN else [ILL.format(spectrum.condition)]
     return CanonicalTest(
         PARAMETRIC,
         "",
@@ -220,14 +231,30 @@ def on_held_out(question: Question, reason: str) -> CanonicalTest:
 
 
 def halves(n: int, groups: Array | None, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return the rows to fit and the rows to test, in order: random halves, of each group if there are."""
+    """Return the rows to fit and the rows to test, in order: random halves.
+
+    Groups of four rows or more are halved; if there are smaller ones, all stay whole, in either half.
+    """
     order = rng.permutation(n)
-    if groups is not None:
+    if groups is None:
+        return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+    codes = group_codes(groups, n)
+    counts = np.bincount(codes)
+    if counts.min() >= HALVED:
         # Every other row of each group, in random order.
-        codes = group_codes(groups, n)
         order = order[np.argsort(codes[order], kind="stable")]
         order = np.concatenate([order[1::2], order[::2]])
-    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+        return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+    mixed = rng.permutation(len(counts))
+    fitted = np.zeros(len(counts), dtype=bool)
+    fitted[mixed[np.cumsum(counts[mixed]) <= n / 2]] = True
+    train, test = np.flatnonzero(fitted[codes]), np.flatnonzero(~fitted[codes])
+    if len(train) < FEWEST or counts[~fitted].max() < 2:
+        raise ValueError(
+            f"{len(counts)} groups cannot be put into two halves with groups of several rows in both: set a "
+            f"ridge, and use method={PERMUTATION!r}, or give other groups"
+        )
+    return train, test
 
 
 def canonical_scores(
@@ -263,7 +290,13 @@ def _solved(question: Question) -> tuple[Solution, str]:
     name = registry.DIRECT if free else question.solver
     problem = question.problem._replace(n_components=1)
     solution, taken_over = solve_directly(question.views, problem, name, free=free)
-    return solution, name if taken_over is None else taken_over.solver
+    taken = name if taken_over is None else taken_over.solver
+    assert solution.spectrum is not None
+    successor = direct_solver(taken).successor
+    if free and successor is not None and not solution.spectrum.condition < WORN:
+        # One component may be well known, and the others not.
+        return solve_directly(question.views, problem, successor, free=False)[0], successor
+    return solution, taken
 
 
 def _refusal(question: Question) -> str:

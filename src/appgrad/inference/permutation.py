@@ -151,16 +151,32 @@ def group_codes(groups: Any, n: int) -> Array:
     require_unmasked(groups, "groups")
     if isinstance(groups, str):
         raise ValueError(f"groups is the text {groups!r}: give a group for each of {n} rows")
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups has shape {groups.shape}, expected one group for each of {n} rows")
+    shape = np.shape(groups) if hasattr(groups, "shape") else (len(groups),)
+    if shape != (n,):
+        raise ValueError(f"groups has shape {shape}, expected one group for each of {n} rows")
+    # Not by way of an array: that would make text of a missing value among texts.
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     known: dict[Any, int] = {}
     codes = np.empty(n, dtype=np.intp)
-    for row, group in enumerate(groups.tolist()):
-        if group is None or group != group or group == "":
+    for row, group in enumerate(values):
+        if _is_missing(group):
             raise ValueError(f"groups has no value in row {row}: give each row a group, or drop it")
-        codes[row] = known.setdefault(group, len(known))
+        try:
+            codes[row] = known.setdefault(group, len(known))
+        except TypeError:
+            kind = type(group).__name__
+            raise ValueError(f"groups has a {kind} in row {row}, expected a number or a text") from None
     return codes
+
+
+def _is_missing(group: Any) -> bool:
+    if group is None or (isinstance(group, str) and not group):
+        return True
+    try:
+        return bool(group != group)
+    except TypeError:
+        # The missing value of pandas says neither.
+        return True
 
 
 def require_resamples(n_resamples: Any) -> None:

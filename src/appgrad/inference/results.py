@@ -106,7 +106,7 @@ class CanonicalTest:
     def to_dict(self) -> dict[str, Any]:
         """All of the result as lists and numbers; NaN is None."""
         statistics = {
-            name: {"p": found}
+            name: {"p": _plain(found)}
             if isinstance(found, float)
             else {key: _plain(value) for key, value in found._asdict().items()}
             for name, found in self.statistics.items()
@@ -142,16 +142,21 @@ class CanonicalTest:
             raise TypeError("p-values are not from 0 to 1")
         statistics = {
             name: _number(part["p"])
-            if set(part) == {"p"}
+            if method == PERMUTATION
             else Statistic(reference=str(part["reference"]), **{key: _number(part[key]) for key in NUMBERS})
             for name, part in found["multivariate"].items()
         }
+        tails = np.array([part if isinstance(part, float) else part.p for part in statistics.values()])
+        if np.any(tails < 0) or np.any(tails > 1) or (method == PERMUTATION and np.any(np.isnan(tails))):
+            raise TypeError("p-values of statistics are not from 0 to 1")
         x, y = found["ranks"]
+        if type(x) is not int or type(y) is not int or min(x, y, n) < 0:
+            raise TypeError(f"a test of {n!r} rows with {x!r} + {y!r} columns")
         return cls(
             method,
             found["reason"],
             n,
-            (int(x), int(y)),
+            (x, y),
             columns,
             p_values,
             family_wise,

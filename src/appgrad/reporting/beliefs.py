@@ -31,7 +31,8 @@ class Evidence(NamedTuple):
     """What is known of the components of a model; NaN where nothing is.
 
     `limits` are the correlations that noise alone reaches, one for each component; components on fewer rows
-    than `few` are said to rest on few.
+    than `few` are said to rest on few. Where columns are not `centred`, means that are not zero make
+    correlations, so that neither noise level nor tests show a relation.
     """
 
     noise: Noise
@@ -40,6 +41,7 @@ class Evidence(NamedTuple):
     few: float
     test: CanonicalTest | None = None
     others: tuple[OnOthers, ...] = ()
+    centred: bool = True
 
 
 class Belief(NamedTuple):
@@ -54,6 +56,7 @@ def evidence_of(model: BaseCCA) -> Evidence:
     noise, origin = model.noise, model.provenance
     limits = noise.limits(len(model.canonical_correlations_))
     found = Evidence(noise, limits, model.effective_rows_, few_of(model.n_samples_))
+    found = found._replace(centred=bool(getattr(model, "center", True)))
     return found if origin is None else found._replace(test=origin.test)
 
 
@@ -84,7 +87,9 @@ def beliefs(evidence: Evidence, correlations: Array, training: Array) -> list[Be
     found = []
     for i, rho in enumerate(correlations):
         good, bad, neutral = _noise_says(evidence, i, rho, above)
-        if np.isfinite(p_values[i]):
+        if not evidence.centred:
+            neutral, good = [*neutral, *good, "columns were not centred"], []
+        elif np.isfinite(p_values[i]):
             (good if p_values[i] <= LEVEL else bad).append(f"p is {_p(p_values[i])}")
         for name, values, n in evidence.others:
             if np.isfinite(values[i]):

@@ -68,7 +68,9 @@ def _by_covariances(
     require_rank(k, x, y)
     P, rho, Q, residual, squares = svd_and_squares(wx.W.T @ cov.matrices.Sxy @ wy.W, k)
     found = solution(cov, rho, wx.W @ P, wy.W @ Q, error_bounds=residual, rounding=cov.rounding(views))
-    return found._replace(spectrum=spectrum(squares, (x, y), cov.left, second.n, problem.center))
+    return found._replace(
+        spectrum=spectrum(squares, (x, y), cov.left, second.n, problem.center, found.condition)
+    )
 
 
 def _covariances(
@@ -100,7 +102,7 @@ def by_rows(views: Views, problem: Problem) -> Solution:
     ranks = fx.dimensions(cov.n), fy.dimensions(cov.n)
     found = solution(cov, rho, A, B, error_bounds=residual, rounding=rounding, ranks=ranks)
     left = fx.left(cov.n), fy.left(cov.n)
-    return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, cov.n, center))
+    return found._replace(spectrum=spectrum(squares, (len(fx.s), len(fy.s)), left, cov.n, center, condition))
 
 
 def _row_factors(

@@ -39,21 +39,28 @@ class Spectrum(NamedTuple):
 
     `squares` are the squared correlations of all pairs, as many as the smaller of the two `ranks`, which are
     the independent columns of each view; `left` are the traces of S (S + R)^-1: what the ridge leaves of
-    the ranks. `rows` is the number of rows, and one more if nothing was subtracted from them.
+    the ranks. `rows` is the number of rows, and one more if nothing was subtracted from them. `condition` is
+    that of the covariances, 0 if none were squared.
     """
 
     squares: Array
     ranks: tuple[int, int]
     left: tuple[float, float]
     rows: float
+    condition: float = 0.0
 
 
 def spectrum(
-    squares: Array, ranks: tuple[int, int], left: tuple[float, float], n: float, center: bool
+    squares: Array,
+    ranks: tuple[int, int],
+    left: tuple[float, float],
+    n: float,
+    center: bool,
+    condition: float = 0.0,
 ) -> Spectrum:
     """Return the spectrum of n rows, centred or not, from the squared correlations of all pairs."""
     kept = np.clip(squares[: min(ranks)], 0.0, 1.0)
-    return Spectrum(np.sort(kept)[::-1], ranks, left, float(n if center else n + 1))
+    return Spectrum(np.sort(kept)[::-1], ranks, left, float(n if center else n + 1), condition)
 
 
 class Dimensions(NamedTuple):

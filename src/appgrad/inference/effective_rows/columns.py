@@ -14,21 +14,24 @@ from ...machine.arrays import Array, Matrix
 REPEATED = 64
 # The largest number of a byte.
 BYTE = 255
+# Values that are kept for each column: that of a run of rows, and the usual one.
+CANDIDATES = 2
 # Rows of a tile whose median is taken for the usual value.
 FEW = 5
 
 
 class ColumnRows(NamedTuple):
-    """Counts of zeros, and of a value that may be the usual one, in each column of n rows; mergeable.
+    """Counts of zeros, and of values that may be the usual one, in each column of n rows; mergeable.
 
-    A usual value other than zero is that of an indicator which was centred, scaled or flipped: the median of
-    a few rows, of those blocks where it occurs most. In sparse rows the usual value is zero.
+    A usual value other than zero is that of an indicator which was centred, scaled or flipped. `values` are
+    two candidates for each column, medians of a few rows of blocks, with their counts. In sparse rows the
+    usual value is zero.
     """
 
     n: int
     zeros: Array
-    value: Array
-    at_value: Array
+    values: Array
+    counts: Array
 
     @classmethod
     def of(cls, m: Matrix) -> ColumnRows:
@@ -42,26 +45,28 @@ class ColumnRows(NamedTuple):
         return found
 
     def merge(self, other: ColumnRows) -> ColumnRows:
-        """Counts for both sets of rows."""
-        ours = self.at_value >= other.at_value
-        both = np.where(self.value == other.value, np.minimum(self.at_value, other.at_value), 0.0)
-        return ColumnRows(
-            self.n + other.n,
-            self.zeros + other.zeros,
-            np.where(ours, self.value, other.value),
-            np.maximum(self.at_value, other.at_value) + both,
-        )
+        """Counts for both sets of rows: the two candidates that occur most."""
+        values = np.concatenate([self.values, other.values])
+        counts = np.concatenate([self.counts, other.counts])
+        for i in range(1, len(values)):
+            for j in range(i):
+                same = (values[i] == values[j]) & (counts[j] > 0)
+                counts[j] += np.where(same, counts[i], 0.0)
+                counts[i] = np.where(same, 0.0, counts[i])
+        best = np.argsort(-counts, axis=0, kind="stable")[:CANDIDATES]
+        values, counts = (np.take_along_axis(each, best, axis=0) for each in (values, counts))
+        return ColumnRows(self.n + other.n, self.zeros + other.zeros, values, counts)
 
     def rows(self) -> Array:
         """Rows in which each column differs from its usual value; all rows for a constant column."""
-        found = self.n - np.maximum(self.zeros, self.at_value)
+        found = self.n - np.maximum(self.zeros, self.counts.max(axis=0))
         return np.where(found > 0, found, self.n)
 
 
 def _of_sparse(m: Matrix) -> ColumnRows:
     values = (m.data != 0).astype(np.float64)
     lit = np.asarray(sp.csr_array((values, m.indices, m.indptr), shape=m.shape).T @ np.ones(m.shape[0]))
-    unknown = np.zeros(m.shape[1])
+    unknown = np.zeros((1, m.shape[1]))
     return ColumnRows(m.shape[0], m.shape[0] - lit, unknown, unknown)
 
 
@@ -75,7 +80,7 @@ def _of_tile(m: Array) -> ColumnRows:
         others = others[np.count_nonzero(some == value[others], axis=0) > 1]
     if len(others):
         at_value[others] = _counts(m[:, others] == value[others])
-    return ColumnRows(len(m), zeros, value, at_value)
+    return ColumnRows(len(m), zeros, value[None], at_value[None])
 
 
 def _counts(marked: Array) -> Array:
