@@ -143,8 +143,8 @@ MUTATIONS = [
     ),
     Mutation(
         "inference",
-        "return solution, name if taken_over is None else taken_over.solver",
-        "return solution, name",
+        "taken = name if taken_over is None else taken_over.solver",
+        "taken = name",
         "test_permutations_are_of_the_directions_of_the_fit",
     ),
     Mutation(
