@@ -1,10 +1,11 @@
 """Are the tests and the noise level right? Rates on pure noise, power on planted pairs, coverage, cost.
 
-    APPGRAD_DATA=folder python -m benchmarks inference [--sets 1000] [--only rates power coverage cost]
+    APPGRAD_DATA=folder python -m benchmarks inference [--sets 1000] [--only rates power later coverage cost]
                         [--record FILE]
 
 Rates: the share of data sets of noise in which each test rejects at 5 %, for 12 shapes. Power: the same with
-one planted pair; there "step 2" is noise, and its rate the size of the second step. Coverage: the share of
+one planted pair; there "step 2" is noise, and its rate the size of the second step. Later: the
+same of permutations with many columns, also with a ridge (where `test` gives NaN). Coverage: the share of
 data sets of noise whose first correlation is above `noise_level_`. Simulated correlations of normal rows are
 drawn directly: noise has the same ones whatever its covariance is. Cost, as ratios in one run: `test()` over
 the fit on MNIST halves, and 1000 step-down permutations of 50 + 50 columns and 100,000 rows over 1000 bare
@@ -22,9 +23,12 @@ from typing import Any
 import numpy as np
 
 from appgrad import CCA
+from appgrad.data.sources import as_views
 from appgrad.inference.distributions import edge, largest_limit
+from appgrad.inference.methods import canonical_scores
 from appgrad.inference.multivariate_tests import multivariate, step_down
 from appgrad.inference.permutation import step_down_permutation
+from appgrad.solvers.problem import Problem
 
 from .data_sets import DATA
 from .measure import save
@@ -45,6 +49,16 @@ SHAPES = [
     (1000, 100, 100),
 ]
 COVERED = [(20, 3, 3), (100, 10, 10), (500, 20, 30), (1000, 100, 100)]
+# Rows, columns and ridges of second steps.
+LATER = [
+    (200, 12, 12, 0.0),
+    (20, 6, 6, 0.0),
+    (30, 12, 12, 0.0),
+    (40, 18, 18, 0.0),
+    (60, 100, 10, 0.1),
+    (50, 40, 40, 1.0),
+    (60, 60, 60, 10.0),
+]
 LEVEL = 0.05
 # Most rows of data sets that are permuted: their tests take long, and are the same for more.
 PERMUTED = 200
@@ -128,6 +142,23 @@ def power(sets: int) -> list[dict[str, Any]]:
     return found
 
 
+def later(sets: int) -> list[dict[str, Any]]:
+    """Size of the second step of permutations, with one strong pair and many columns, also with a ridge."""
+    found = []
+    for seed, (n, p, q, ridge) in enumerate(LATER):
+        rng, count = np.random.default_rng(2000 + seed), 0
+        for _ in range(sets // 4):
+            X, Y, z = rng.standard_normal((n, p)), rng.standard_normal((n, q)), rng.standard_normal(n)
+            X[:, 0], Y[:, 0] = X[:, 0] + 5 * z, Y[:, 0] + 5 * z
+            ranks = min(p, n - 1), min(q, n - 1)
+            scores = canonical_scores(as_views(X, Y), Problem(1, ridge=ridge), "exact", ranks)
+            count += step_down_permutation(*scores, n_resamples=99, rng=rng).family_wise[1] <= LEVEL
+        record = {"what": "later", "n": n, "p": p, "q": q, "ridge": ridge, "step 2": count / (sets // 4)}
+        print(record, flush=True)
+        found.append(record)
+    return found
+
+
 def coverage(sets: int) -> list[dict[str, Any]]:
     """How often noise is above `noise_level_`, with fitted models."""
     found = []
@@ -186,11 +217,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", type=int, default=1000)
-    parser.add_argument("--only", nargs="+", default=["rates", "power", "coverage", "cost"])
+    parser.add_argument("--only", nargs="+", default=["rates", "power", "later", "coverage", "cost"])
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
     found: list[dict[str, Any]] = []
-    for name, measure in (("rates", rates), ("power", power), ("coverage", coverage)):
+    for name, measure in (("rates", rates), ("power", power), ("later", later), ("coverage", coverage)):
         if name in args.only:
             found += measure(args.sets)
     if "cost" in args.only:

@@ -138,6 +138,19 @@ def test_wide_rows_with_a_ridge_are_permuted():
     assert found.p_values[0] == 0.01
 
 
+def test_many_columns_of_low_rank_force_nothing():
+    """A hundred columns of four dimensions, of fifty rows: theory holds, with the rows and without."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((50, 4))
+    X, Y = Z @ rng.standard_normal((4, 100)), rng.standard_normal((50, 3))
+    Y[:, 0] += Z[:, 0]
+    model = quiet(CCA(1), X, Y)
+    found = model.test(X, Y)
+    assert (found.method, found.ranks) == ("parametric", (4, 3))
+    np.testing.assert_allclose(found.p_values, model.test().p_values, rtol=1e-6)
+    np.testing.assert_allclose(found.p_values, quiet(CCA(1), Z, Y).test().p_values, rtol=1e-4)
+
+
 def test_noise_is_not_significant_on_held_out_rows():
     rng, small = np.random.default_rng(0), 0
     for seed in range(20):
